@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Indicator `hess`, a baseline (docs/method.md §3.9): curvature of the loss along the weights times the squared error of their
- * quantization. */
+ * quantization. A product of two activations has no weights to look along: it counts as the most sensitive operator that has some, so that
+ * no planner lowers it first because nobody asked. */
 #include <math.h>
 
 #include "indicator_internal.h"
@@ -32,7 +33,6 @@ static qs_status error_mean(const qs_question *question, const qs_operator_stati
 static qs_status node_evaluate(const qs_question *question, int node, double *omega) {
     const qs_operator_statistics *raw = NULL;
     double curvature;
-    if (!qs_graph_parameter(question->graph, node, QS_WEIGHTS)) return QS_OK; /* no weights, no curvature along them: 0 */
     QS_TRY(qs__statistics_find(question, node, &raw));
     QS_TRY(curvature_get(question, node, raw, &curvature));
     for (int r = question->recipes - 1; r >= 0; r--) {
@@ -47,10 +47,24 @@ static qs_status node_evaluate(const qs_question *question, int node, double *om
     return QS_OK;
 }
 
+/* Operators without weights get, recipe by recipe, the largest finite Ω of those that have some. */
+static void products_fill(const qs_question *question, double *omega) {
+    const qs_graph *graph = question->graph;
+    const int recipes = question->recipes;
+    for (int r = 0; r < recipes; r++) {
+        double most = 0;
+        for (int n = graph->samples.inputs; n < graph->nodes; n++)
+            if (isfinite(omega[n * recipes + r])) most = fmax(most, omega[n * recipes + r]);
+        for (int n = graph->samples.inputs; n < graph->nodes; n++)
+            if (graph->node[n].op->kind == QS_ADJUSTABLE && !qs_graph_parameter(graph, n, QS_WEIGHTS)) omega[n * recipes + r] = most;
+    }
+}
+
 qs_status qs__indicator_hess(const qs_question *question, double *omega) {
     QS_TRY(qs__statistics_check(question));
     for (int n = question->graph->samples.inputs; n < question->graph->nodes; n++)
-        if (question->graph->node[n].op->kind == QS_ADJUSTABLE)
+        if (question->graph->node[n].op->kind == QS_ADJUSTABLE && qs_graph_parameter(question->graph, n, QS_WEIGHTS))
             QS_TRY(node_evaluate(question, n, &omega[(size_t)n * (size_t)question->recipes]));
+    products_fill(question, omega);
     return QS_OK;
 }

@@ -72,4 +72,42 @@ TEST(needs_eigenvalues) {
     small_model_release(&model);
 }
 
-TEST_MAIN(is_its_definition, floats_alone, needs_eigenvalues)
+/* A product of two activations has no weights to look along: it counts as the most sensitive operator that has, at every recipe. */
+TEST(products_of_activations) {
+    static const char *const names[] = {"first", "scores", "last"};
+    const qs_input input = {.name = "input", .type = QS_INPUT_F32, .rank = 2, .extent = {4, 6}};
+    const qs_attributes with = {.heads = 1, .transposed = 1};
+    small_model model = {0};
+    qs_recipe recipe[RECIPES];
+    double omega[16 * RECIPES];
+    int node = 0;
+    recipes_fill(recipe);
+    assert_ok(qs_graph_create("products", "rows", 1, &input, &model.graph));
+    assert_ok(qs_graph_add(model.graph, "first", "linear", NULL, 1, &(int){0}, 6, false, &node));
+    assert_ok(qs_graph_add(model.graph, "scores", "matmul", &with, 2, (int[]){node, 0}, 0, false, &node));
+    assert_ok(qs_graph_add(model.graph, "flat", "flatten", NULL, 1, &(int){node}, 0, false, &node));
+    assert_ok(qs_graph_add(model.graph, "last", "linear", NULL, 1, &(int){node}, 3, false, &node));
+    assert_ok(qs_graph_finish(model.graph, node, NULL));
+    qs_statistics *statistics = &model.profile.statistics;
+    *statistics = (qs_statistics){.batch = BATCH, .iterations = SMALL_ITERATIONS, .ranks = 1, .operators = SMALL_OPERATORS};
+    statistics->operator_ = calloc(SMALL_OPERATORS, sizeof *statistics->operator_);
+    assert_non_null(statistics->operator_);
+    for (int i = 0; i < SMALL_OPERATORS; i++) {
+        qs_operator_statistics *one = &statistics->operator_[i];
+        assert_ok(qs_operator_statistics_create(SMALL_ITERATIONS, one));
+        snprintf(one->name, sizeof one->name, "%s", names[i]);
+        small_tensor(&one->weights, 36, 0.1 + i, (uint64_t)i);
+        one->hessian_top = i == 1 ? NAN : 1; /* nobody measured any of the product */
+    }
+    assert_ok(evaluate(&model, RECIPES, recipe, omega));
+    const double *first = &omega[small_model_node(&model, "first") * RECIPES];
+    const double *scores = &omega[small_model_node(&model, "scores") * RECIPES];
+    const double *last = &omega[small_model_node(&model, "last") * RECIPES];
+    for (int r = 0; r < RECIPES; r++) {
+        assert_true(first[r] > 0 && last[r] > 0);
+        assert_true(scores[r] == fmax(first[r], last[r]));
+    }
+    small_model_release(&model);
+}
+
+TEST_MAIN(is_its_definition, floats_alone, needs_eigenvalues, products_of_activations)

@@ -105,8 +105,9 @@ QS_API double qs_omega_accumulators(const qs_sensitivity *one, const double loss
  *   qsync   as above, accumulators included; the others know nothing of them
  *   random  a value from `seed` for the lowest recipe, halved at each higher one
  *   hess    |top eigenvalue| / parameters × E‖Q(x) - x‖² (qs_rounding_variance, exact) for integer recipes, half of the next lower recipe's
- *           for float ones; where the lowest one is a float already, its own rounding counts. The convention is not used. QS_MISMATCH when
- *           the profile has no eigenvalues: qsync profile --hessian measures them */
+ *           for float ones; where the lowest one is a float already, its own rounding counts. A product of two activations, which has no
+ *           weights, counts as the operator with the largest value. The convention is not used. QS_MISMATCH when the profile has no
+ *           eigenvalues: qsync profile --hessian measures them */
 QS_API qs_status qs_indicator_evaluate(const char *name, qs_convention convention, const qs_graph *graph, const qs_profile *profile,
                                        int64_t batch, int64_t global_batch, int recipes, const qs_recipe *recipe, uint64_t seed,
                                        double *omega);
