@@ -146,7 +146,7 @@ TEST(mixtures) {
         assert_true(one.graph->nodes < 512);
         for (uint64_t mix = 0; mix < 60; mix++) {
             const uint64_t key = qs_random_key(mix, 77, 0, 0);
-            for (int n = 1; n < one.graph->nodes; n++) {
+            for (int n = one.graph->samples.inputs; n < one.graph->nodes; n++) {
                 const bool rare = qs_random_bits(key, 2 * (uint64_t)n) % 60 < mix;
                 list[n] = &recipe[(mix + (rare ? qs_random_bits(key, 2 * (uint64_t)n + 1) : 0)) % 3];
             }

@@ -58,7 +58,7 @@ static void sequence_release(sequence *one) {
 }
 
 static void sequence_rewind(sequence *one) {
-    for (int n = 1; n < one->graph->nodes; n++)
+    for (int n = one->graph->samples.inputs; n < one->graph->nodes; n++)
         one->list[n] = &one->own[n];
     one->changes = 0;
 }
@@ -202,7 +202,7 @@ static void plain_make(plain *out) {
     *out = (plain){.job = stub_job(4)};
     assert_ok(qs_model_build("mlp", NULL, &out->graph));
     out->one = sequence_make(out->graph, &out->job, 1);
-    for (int n = 1; n < out->graph->nodes; n++)
+    for (int n = out->graph->samples.inputs; n < out->graph->nodes; n++)
         out->one.own[n] = fp32;
     for (int i = 0; i < MOVES; i++)
         out->one.move[i].recipe = recipe_of(i % 2 ? "bf16" : "int8/bf16");

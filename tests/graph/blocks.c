@@ -40,7 +40,7 @@ static void isomorphism_check(const qs_graph *graph, const qs_block *one, const 
 
 static void partition_check(const qs_graph *graph, const qs_blocks *all) {
     int next = 1, adjustable = 0, wanted = 0;
-    for (int n = 1; n < graph->nodes; n++)
+    for (int n = graph->samples.inputs; n < graph->nodes; n++)
         wanted += graph->node[n].op->kind == QS_ADJUSTABLE;
     for (int b = 0; b < all->blocks; b++) {
         const qs_block *block = &all->block[b];

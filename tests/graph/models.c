@@ -135,7 +135,7 @@ static void check_layout(const qs_graph *graph) {
 
 /* A bias in front of batch norm would be trained for nothing. */
 static void check_biases(const qs_graph *graph) {
-    for (int i = 1; i < graph->nodes; i++) {
+    for (int i = graph->samples.inputs; i < graph->nodes; i++) {
         int from = graph->node[i].input[0];
         if (strcmp(graph->node[i].op->name, "batch_norm") == 0) assert_null(qs_graph_parameter(graph, from, QS_BIAS));
     }
@@ -143,7 +143,7 @@ static void check_biases(const qs_graph *graph) {
 
 /* Every pass of every node passes the operators' own check: shapes, formats and presence. */
 static void check_cases(const qs_graph *graph) {
-    for (int i = 1; i < graph->nodes; i++) {
+    for (int i = graph->samples.inputs; i < graph->nodes; i++) {
         const qs_op *op = graph->node[i].op;
         for (int k = 0; k < op->passes; k++) {
             qs_case one = qs_graph_case(graph, i, &op->pass[k], 4);
@@ -269,7 +269,7 @@ TEST(test_mobilenet) {
             sums += i > 0;
         }
     }
-    for (int i = 1; i < graph->nodes; i++) {
+    for (int i = graph->samples.inputs; i < graph->nodes; i++) {
         const qs_node *node = &graph->node[i];
         bool filter = strstr(node->name, "depthwise.conv") != NULL;
         depthwise += filter;
@@ -374,7 +374,8 @@ TEST(test_random_options) {
         qs_graph *graph = built(name, &input), *again = built(graph->name, &input);
         check_all(graph);
         assert_string_equal(qs_graph_signature(graph, one), qs_graph_signature(again, two));
-        for (int k = 1; k < graph->nodes - 2; k++) { /* the last but one, the classifier, has as many as there are classes */
+        /* The last but one, the classifier, has as many as there are classes. */
+        for (int k = graph->samples.inputs; k < graph->nodes - 2; k++) {
             if (qs_graph_parameter(graph, k, QS_WEIGHTS)) assert_int_equal(graph->node[k].shape.dim[1] % 8, 0);
         }
         qs_graph_release(graph);

@@ -18,7 +18,7 @@ static void refused(const char *name, const char *reason) {
 
 static int count_of(const qs_graph *graph, const char *op) {
     int count = 0;
-    for (int n = 1; n < graph->nodes; n++)
+    for (int n = graph->samples.inputs; n < graph->nodes; n++)
         count += strcmp(graph->node[n].op->name, op) == 0;
     return count;
 }

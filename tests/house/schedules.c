@@ -58,7 +58,7 @@ static qs_status lower(qs_device *device, const qs_graph *graph, const qs_job *j
     const qs_recipe **list = NULL;
     qs_schedule *schedule = NULL;
     QS_TRY(qs_allocate((size_t)graph->nodes, sizeof *list, &list));
-    for (int n = 1; n < graph->nodes; n++)
+    for (int n = graph->samples.inputs; n < graph->nodes; n++)
         list[n] = recipe;
     const qs_lowering lowering = {.graph = graph,
                                   .batch = job->batch,

@@ -83,7 +83,7 @@ TEST(by_length) {
     assert_ok(qs_accumulation_rule_find("fp(8,auto)/chunk64/product(5)/align-truncate", &rule));
     one.options.accumulate = &rule;
     qs_plan plan = setting_plan(&one, "qsync");
-    for (int n = 1; n < one.graph->nodes; n++) {
+    for (int n = one.graph->samples.inputs; n < one.graph->nodes; n++) {
         qs_recipe expected;
         if (one.graph->node[n].op->kind != QS_ADJUSTABLE) continue;
         const qs_recipe recipe = recipe_at(&plan, "weak", one.graph->node[n].name);

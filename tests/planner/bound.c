@@ -41,7 +41,7 @@ static void mix_check(scene *one, qs__bound *bound, int mix, tightness *time, ti
     most_us = known_use(bound, omega, &bound->price.total, iteration);
     for (int b = 0; b < bound->relaxation.buckets; b++)
         most_us = fmax(most_us, known_use(bound, omega, &bound->price.bucket[b], iteration));
-    for (int n = 1; n < one->graph->nodes; n++)
+    for (int n = one->graph->samples.inputs; n < one->graph->nodes; n++)
         most_bytes = fmax(most_bytes, known_use(bound, omega, &bound->price.moment[n], arena));
     below(most_us, iteration, time);
     below(most_bytes, arena, memory);

@@ -80,7 +80,7 @@ static void reasons_check(const qs_class_plan *one) {
 static void schedule_check(const setting *one, const qs_plan *plan, int c) {
     const qs_class_plan *mine = &plan->class_[c];
     const qs_recipe **list = calloc((size_t)one->graph->nodes, sizeof *list);
-    for (int n = 1; n < one->graph->nodes; n++)
+    for (int n = one->graph->samples.inputs; n < one->graph->nodes; n++)
         if (one->graph->node[n].op->kind == QS_ADJUSTABLE)
             list[n] = qs_plan_recipe(plan, qs_class_plan_recipe(mine, one->graph->node[n].name));
     qs_lowering lowering = lowering_of(one->graph, &one->job, QS_MODE_TRAIN, list);

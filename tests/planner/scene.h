@@ -44,7 +44,7 @@ static inline double scene_dice(uint64_t number, uint64_t draw) {
 
 static inline int scene_adjustable(const qs_graph *graph) {
     int count = 0;
-    for (int n = 1; n < graph->nodes; n++)
+    for (int n = graph->samples.inputs; n < graph->nodes; n++)
         count += graph->node[n].op->kind == QS_ADJUSTABLE;
     return count;
 }
@@ -120,7 +120,7 @@ static inline void scene_start(scene *one, qs_graph *graph, uint64_t number, uns
     if (number % 2) scene_level(&one->profile.statistics);
     if (kind & SCENE_TROUBLE) scene_trouble(one);
     if (kind & SCENE_LATE) scene_slowdown(one);
-    for (int n = 1; n < graph->nodes; n++)
+    for (int n = graph->samples.inputs; n < graph->nodes; n++)
         if (graph->node[n].op->kind == QS_ADJUSTABLE) one->node[one->nodes++] = n;
     qs_plan_options_default(&one->options);
     scene_draft(one);

@@ -93,7 +93,7 @@ TEST(every_batch_is_the_devices) {
     assert_ok(qs_class_recipes(&b.cluster.class_[0], QS_MAX_FORMATS, recipe, &recipes));
     assert_ok(qs_predictor_create(b.graph, &b.cluster, &b.profile, &b.job, NULL, &predictor));
     for (int mix = 0; mix < MIXES; mix++) {
-        for (int n = 1; n < b.graph->nodes; n++)
+        for (int n = b.graph->samples.inputs; n < b.graph->nodes; n++)
             if (b.graph->node[n].op->kind == QS_ADJUSTABLE)
                 choice[n] = &recipe[qs_random_bits(qs_random_key(78, (uint64_t)mix, 5, 0), (uint64_t)n) % (unsigned)recipes];
         for (int64_t batch = LEAST; batch <= MOST; batch++)

@@ -41,7 +41,7 @@ static void mixes_predict(bench *b) {
     assert_int_equal(recipes, 3);
     for (int mix = 0; mix < MIXES; mix++) {
         qs_prediction prediction;
-        for (int n = 1; n < b->graph->nodes; n++)
+        for (int n = b->graph->samples.inputs; n < b->graph->nodes; n++)
             if (b->graph->node[n].op->kind == QS_ADJUSTABLE)
                 choice[n] = &recipe[qs_random_bits(qs_random_key(77, (uint64_t)mix, 5, 0), (uint64_t)n) % (unsigned)recipes];
         assert_ok(qs_predict(b->graph, &b->cluster, &b->profile, &b->job, by_class, NULL, &prediction));

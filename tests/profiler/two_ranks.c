@@ -44,7 +44,7 @@ static void both_can_be_planned(const bench *b) {
     assert_ok(qs_class_recipes(&b->cluster.class_[1], QS_MAX_FORMATS, recipe, &recipes));
     for (uint64_t mix = 0; mix < 50; mix++) {
         qs_prediction prediction;
-        for (int n = 1; n < b->graph->nodes; n++)
+        for (int n = b->graph->samples.inputs; n < b->graph->nodes; n++)
             if (b->graph->node[n].op->kind == QS_ADJUSTABLE) weak[n] = &recipe[qs_random_bits(mix, (uint64_t)n) % (unsigned)recipes];
         assert_ok(qs_predict(b->graph, &b->cluster, &b->profile, &b->job, by_class, NULL, &prediction));
         qs_prediction_release(&prediction);

@@ -20,7 +20,7 @@ static int setup(void **state) {
     assert_ok(qs_recipe_builtin("int8/bf16", &int8));
     for (int c = 0; c < 2; c++)
         bound[c] = calloc((size_t)graph->nodes, sizeof *bound[c]);
-    for (int n = 1; n < graph->nodes; n++)
+    for (int n = graph->samples.inputs; n < graph->nodes; n++)
         if (graph->node[n].op->kind == QS_ADJUSTABLE) bound[1][n] = &int8;
     return 0;
 }

@@ -160,7 +160,7 @@ static void none_of_a_random_plan_is_missing(void **state) {
         const qs_job job = stub_job(4);
         qs_lowering lowering = lowering_of(graph, &job, QS_MODE_TRAIN, list);
         for (uint64_t p = 0; p < RANDOM_PLANS; p++) {
-            for (int n = 1; n < graph->nodes; n++)
+            for (int n = graph->samples.inputs; n < graph->nodes; n++)
                 list[n] = &recipe[qs_random_bits(p, (uint64_t)n) % 3];
             plan_add(&random, &lowering);
         }

@@ -246,7 +246,7 @@ TEST(changes_are_local) {
     qs_schedule_draft *draft = NULL;
     qs_draft_change change;
     assert_ok(qs_schedule_draft_create(&lowering, &draft));
-    for (int n = 1; n < graph->nodes; n++) {
+    for (int n = graph->samples.inputs; n < graph->nodes; n++) {
         if (graph->node[n].op->kind != QS_ADJUSTABLE) continue;
         assert_ok(qs_schedule_change(draft, n, &bf16, &change));
         /* The operator, its batch norm, ReLU and the sums around them, forward and backward: of 2 × 71 segments. */

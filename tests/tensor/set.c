@@ -194,6 +194,9 @@ TEST(inconsistent_headers) {
     expect_header_refused("{" ENTRY("a", "F32", "[1]", "[0,4]") "," ENTRY("a", "F32", "[1]", "[4,8]") "}", 8, "no JSON");
     char large[16] = {(char)0xFF, (char)0xFF, (char)0xFF, (char)0xFF, (char)0xFF, (char)0xFF, (char)0xFF, (char)0xFF};
     expect_refused(large, sizeof large, "a header of 18446744073709551615 bytes");
+    memcpy(large, (const unsigned char[8]){0, 0, 0, 0, 0, 0, 0, 0x80}, 8); /* 2^63 */
+    expect_refused(large, sizeof large, "a header of 9223372036854775808 bytes");
+    memset(large, 0xFF, 7);
     large[7] = 0;
     expect_refused(large, sizeof large, "the format allows 100000000");
     const char too_long[16] = {40};

@@ -40,7 +40,7 @@ static qs_schedule *lowered(const bench *here, const qs_graph *graph, qs_device 
     const qs_recipe **list = calloc((size_t)graph->nodes, sizeof *list);
     assert_non_null(list);
     assert_ok(qs_recipe_builtin(recipe_name, &recipe));
-    for (int n = 1; n < graph->nodes; n++)
+    for (int n = graph->samples.inputs; n < graph->nodes; n++)
         list[n] = &recipe;
     const qs_lowering lowering = {.graph = graph,
                                   .batch = here->job.batch,

@@ -68,7 +68,7 @@ TEST(variances_are_of_what_is_taken_off) {
     float *before = malloc(bytes), *after = malloc(bytes);
     char *first = run(STEPS - 1, graph, before), *all = run(STEPS, graph, after);
     int operators = 0, lines = 0;
-    for (int n = 1; n < graph->nodes; n++) {
+    for (int n = graph->samples.inputs; n < graph->nodes; n++) {
         if (graph->node[n].op->kind != QS_ADJUSTABLE) continue;
         operators++;
         expect_variance(qs_graph_parameter(graph, n, QS_WEIGHTS), before, after, written(all, STEPS, graph->node[n].name));

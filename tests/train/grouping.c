@@ -84,7 +84,7 @@ static qs_schedule *lowered(bench *here, const qs_graph *graph, const qs_recipe 
     qs_schedule *schedule = NULL;
     const qs_recipe **each = NULL;
     assert_ok(qs_allocate((size_t)graph->nodes, sizeof *each, &each));
-    for (int n = 1; n < graph->nodes; n++)
+    for (int n = graph->samples.inputs; n < graph->nodes; n++)
         if (graph->node[n].op->kind == QS_ADJUSTABLE) each[n] = recipe;
     const qs_lowering lowering = {.graph = graph,
                                   .batch = BATCH,

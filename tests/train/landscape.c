@@ -85,7 +85,7 @@ typedef struct layer {
 
 static int layers_find(const qs_graph *graph, layer *out) {
     int layers = 0;
-    for (int n = 1; n < graph->nodes; n++) {
+    for (int n = graph->samples.inputs; n < graph->nodes; n++) {
         if (graph->node[n].op->kind != QS_ADJUSTABLE) continue;
         const qs_parameter *weights = qs_graph_parameter(graph, n, QS_WEIGHTS), *bias = qs_graph_parameter(graph, n, QS_BIAS);
         assert_true(layers < MOST_LAYERS && weights->shape.dim[0] <= MOST_OUTPUTS);

@@ -9,7 +9,7 @@
 /* Recipes in turn, from `first` on. */
 static inline void plan_operators_fill(const qs_graph *graph, const char *const *recipe, int recipes, int first, qs_class_plan *out) {
     assert_ok(qs_allocate((size_t)graph->nodes, sizeof *out->operator_, &out->operator_));
-    for (int n = 1; n < graph->nodes; n++) {
+    for (int n = graph->samples.inputs; n < graph->nodes; n++) {
         if (graph->node[n].op->kind != QS_ADJUSTABLE) continue;
         qs_operator_choice *choice = &out->operator_[out->operators++];
         snprintf(choice->name, sizeof choice->name, "%s", graph->node[n].name);

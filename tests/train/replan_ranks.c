@@ -27,7 +27,7 @@ static void class_fill(const qs_graph *graph, const char *name, const char *reci
     snprintf(out->class_name, sizeof out->class_name, "%s", name);
     out->batch = batch;
     assert_ok(qs_allocate((size_t)graph->nodes, sizeof *out->operator_, &out->operator_));
-    for (int n = 1; n < graph->nodes; n++) {
+    for (int n = graph->samples.inputs; n < graph->nodes; n++) {
         if (graph->node[n].op->kind != QS_ADJUSTABLE) continue;
         qs_operator_choice *choice = &out->operator_[out->operators++];
         snprintf(choice->name, sizeof choice->name, "%s", graph->node[n].name);
@@ -59,7 +59,7 @@ static size_t arena_of(const pair *here, const char *recipe_name) {
     assert_ok(job_model(&here->bench.job, &graph));
     assert_ok(qs_allocate((size_t)graph->nodes, sizeof *bound, &bound));
     assert_ok(qs_recipe_builtin(recipe_name, &recipe));
-    for (int n = 1; n < graph->nodes; n++)
+    for (int n = graph->samples.inputs; n < graph->nodes; n++)
         if (graph->node[n].op->kind == QS_ADJUSTABLE) bound[n] = &recipe;
     const qs_lowering lowering = {.graph = graph,
                                   .batch = here->bench.job.batch,
