@@ -180,12 +180,11 @@ typedef struct attempts {
 } attempts;
 
 /* A plan that does not fit is no attempt. */
-static qs_status attempt_make(attempts *all, int count, bool *fits) {
+static qs_status attempt_make(attempts *all, int count) {
     attempt *one = &all->one[all->count];
     double limit_us = 0;
     *one = (attempt){.count = count};
     const qs_status status = plan_once(all->ask, count, &limit_us, &one->plan);
-    *fits = status == QS_OK;
     if (status == QS_INFEASIBLE) return QS_OK;
     QS_TRY(status);
     one->iteration_us = one->plan.class_[0].predicted.iteration_us;
@@ -214,12 +213,8 @@ static int attempt_best(const attempts *all) {
 }
 
 /* Between the best count and what was tried next to it, on the side where more is left. */
-static qs_status best_refine(attempts *all, int longest, const bool *tried_at_all) {
-    bool *tried = NULL, fits;
-    QS_TRY(qs_allocate((size_t)longest + 1, sizeof *tried, &tried));
-    memcpy(tried, tried_at_all, ((size_t)longest + 1) * sizeof *tried);
-    qs_status status = QS_OK;
-    for (int round = 0; round < MOST_HALVINGS && status == QS_OK; round++) {
+static qs_status best_refine(attempts *all, int longest, bool *tried) {
+    for (int round = 0; round < MOST_HALVINGS; round++) {
         const int at = all->one[attempt_best(all)].count;
         int below = at, above = at;
         while (below > 0 && !tried[below - 1])
@@ -229,22 +224,21 @@ static qs_status best_refine(attempts *all, int longest, const bool *tried_at_al
         if (below == at && above == at) break;
         const int next = at - below >= above - at ? below + (at - below) / 2 : at + (above - at + 1) / 2;
         tried[next] = true;
-        status = attempt_make(all, next, &fits);
+        QS_TRY(attempt_make(all, next));
     }
-    free(tried);
-    return status;
+    return QS_OK;
 }
 
 static qs_status plan_choose(const asking *ask, qs_plan *out) {
     attempts all = {.ask = ask};
-    bool *tried = NULL, fits;
+    bool *tried = NULL; /* (longest + 1) */
     int longest = 0, best = -1;
     qs_status status = QS_OK;
     QS_GOTO(classes_rank(ask, &longest));
     QS_GOTO(qs_allocate((size_t)longest + 1, sizeof *tried, &tried));
     for (int count = 0;; count = count == 0 ? 1 : 2 * count < longest ? 2 * count : longest) {
         tried[count] = true;
-        QS_GOTO(attempt_make(&all, count, &fits));
+        QS_GOTO(attempt_make(&all, count));
         if (count == longest) break;
     }
     if (all.count == 0) QS_GOTO(qs_fail(QS_INFEASIBLE, "with %d blocks computed again: %s", longest, qs_message()));

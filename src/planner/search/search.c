@@ -42,8 +42,8 @@ struct qs__search {
 static qs_status mapper_create(qs_candidate *candidate, int c, const int *choice, qs_cost_mapper **out) {
     const qs_class_profile *profile = qs_profile_class(candidate->profile, candidate->cluster->class_[c].name);
     qs__candidate_bind(candidate, c, choice);
-    const qs_lowering lowering =
-        qs__candidate_lowering(candidate, c); /* whose tensors a session's mapper does not outlive: none are read */
+    /* A session's mapper outlives the candidate's tensors. Its draft reads none: planners that give them formats search otherwise. */
+    const qs_lowering lowering = qs__candidate_lowering(candidate, c);
     return qs_fail_within(qs_cost_mapper_create(&lowering, profile, &candidate->costs, out), "class %s",
                           candidate->cluster->class_[c].name);
 }
