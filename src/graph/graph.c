@@ -107,10 +107,11 @@ qs_role qs_graph_integers(const qs_graph *graph, int input) {
     return QS_ROLE_COUNT;
 }
 
-/* How many values such integers may have: rows of a table, positions of a sequence, or 0 and 1. */
+/* How many values such integers may have: rows of a table, places of caches, positions of a sequence, or 0 and 1; 0: any. */
 static double integers_bound(const qs_graph *graph, const qs_node *node, qs_role role) {
     if (role == QS_KEEP) return 2;
-    if (qs_op_setting(node->op, "vocabulary") >= 0) return node->attributes.vocabulary;
+    if (role == QS_PLACE && node->attributes.context > 0) return node->attributes.context;
+    if (role == QS_PLACE || qs_op_setting(node->op, "vocabulary") >= 0) return node->attributes.vocabulary;
     const qs_shape *sequence = &graph->node[node->input[0]].shape;
     return sequence->axes == 3 ? (double)sequence->dim[2] : 0;
 }
@@ -123,14 +124,15 @@ static qs_status check_integers(const qs_graph *graph, const qs_node *node) {
         const qs_input *input = from->op ? NULL : &graph->samples.input[node->input[i]];
         const bool integers = input && input->type == QS_INPUT_I32;
         const qs_role role = integers_read(node->op, i);
+        const double bound = integers_bound(graph, node, role);
         if (integers != (role != QS_ROLE_COUNT))
             return qs_fail(QS_USAGE,
                            integers ? "%s does not read integers, and \"%s\" holds some" : "%s reads integers, and \"%s\" holds none",
                            node->op->name, from->name);
-        if (integers && (double)input->bound > integers_bound(graph, node, role))
+        if (integers && bound > 0 && (double)input->bound > bound)
             return qs_fail(QS_USAGE, "%s %s %.0f %s, and the integers of \"%s\" are 0 to %lld", node->op->name,
-                           role == QS_KEEP ? "tells" : "has", integers_bound(graph, node, role), role == QS_KEEP ? "values apart" : "rows",
-                           from->name, (long long)input->bound - 1);
+                           role == QS_KEEP ? "tells" : "has", bound, role == QS_KEEP ? "values apart" : "rows", from->name,
+                           (long long)input->bound - 1);
     }
     return QS_OK;
 }

@@ -56,5 +56,12 @@ static const char *const cases[] = {SUM("fp32", "[4,16,8,8]"),
                                     "add/forward src=bf16[2,5,3,3] src2=fp32[2,5,3,3] dst=fp32[2,5,3,3]",
                                     NULL};
 
-const qs_op qs__op_add = {
-    .name = "add", .kind = QS_DEPENDENT, .sign = QS_SIGN_KEPT, .inputs = 2, .infer = infer, .passes = 1, .pass = passes, .cases = cases};
+const qs_op qs__op_add = {.name = "add",
+                          .kind = QS_DEPENDENT,
+                          .decoding = QS_ONE_POSITION,
+                          .sign = QS_SIGN_KEPT,
+                          .inputs = 2,
+                          .infer = infer,
+                          .passes = 1,
+                          .pass = passes,
+                          .cases = cases};

@@ -17,6 +17,8 @@
  * Key k of row r = (global sequence · heads + head) · M + m draws with counter 2^32 r + k: draws depend on no ranks, threads or blocks. */
 #include "internal.h"
 
+#include "qsync/attention.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -365,6 +367,8 @@ static const char *const cases[] = {
 const qs_op qs__op_attention = {
     .name = "attention",
     .kind = QS_DEPENDENT,
+    .decoding = QS_EARLIER_POSITIONS,
+    .cached = "cached_attention",
     .inputs = 4,
     .optional = 1,
     .infer = infer,

@@ -43,8 +43,8 @@ bool qs_case_equal(const qs_case *a, const qs_case *b) {
         with->causal != other->causal || with->transposed != other->transposed || with->merged != other->merged ||
         with->scale != other->scale || with->base != other->base || with->position != other->position || with->window != other->window ||
         with->sequences != other->sequences || with->along != other->along || with->approximate != other->approximate ||
-        with->rounding != other->rounding || with->overflow != other->overflow || with->to != other->to ||
-        with->batched != other->batched || with->relu != other->relu || with->accumulate != other->accumulate ||
+        with->context != other->context || with->rounding != other->rounding || with->overflow != other->overflow ||
+        with->to != other->to || with->batched != other->batched || with->relu != other->relu || with->accumulate != other->accumulate ||
         with->per_channel != other->per_channel || !qs_narrow_equal(&with->accumulator, &other->accumulator))
         return false;
     for (int i = 0; i < a->operands; i++) {
@@ -74,7 +74,7 @@ uint64_t qs_case_hash(const qs_case *one) {
     const double number[] = {with->epsilon,      with->momentum,  with->probability, with->ceiling, with->beta1,     with->beta2,
                              with->weight_decay, with->clip_norm, with->vocabulary,  with->heads,   with->key_heads, with->causal,
                              with->transposed,   with->merged,    with->scale,       with->base,    with->position,  with->approximate,
-                             with->window,       with->sequences, with->along};
+                             with->window,       with->sequences, with->along,       with->context};
     uint64_t hash = fold((uint64_t)(uintptr_t)one->pass, (uint64_t)(uintptr_t)one->op);
     for (size_t i = 0; i < sizeof pair / sizeof *pair; i++)
         hash = fold(hash, (uint64_t)(uint32_t)pair[i][0] << 32 | (uint32_t)pair[i][1]);

@@ -82,7 +82,18 @@ done:
     return status;
 }
 
-static const qs_pass passes[] = {QS__LEARNED_PASSES(check_forward, check_backward)};
+static const qs_pass passes[] = {
+    {.name = "forward",
+     QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT}, {.role = QS_WEIGHTS, .source = QS_FROM_PARAMETER},
+                 {.role = QS_DST, .source = QS_TO_OUTPUT}),
+     .reference = forward,
+     .check = check_forward},
+    {.name = "backward",
+     QS_OPERANDS({.role = QS_DIFF_DST, .source = QS_FROM_GRADIENT}, {.role = QS_DIFF_SRC, .source = QS_TO_INPUT_GRADIENT},
+                 {.role = QS_DIFF_WEIGHTS, .source = QS_TO_PARAMETER_GRADIENT}),
+     .reference = backward,
+     .check = check_backward},
+};
 
 #define EVERY(F, S, C, D)                                             \
     "class_token/forward src=" F S " weights=fp32[1," C "] dst=" F D, \

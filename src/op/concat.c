@@ -112,6 +112,7 @@ static const char *const cases[] = {EVERY("fp32", "[4,16,8,8]", "[4,16,8,8]", "[
 
 const qs_op qs__op_concat = {.name = "concat",
                              .kind = QS_DEPENDENT,
+                             .decoding = QS_ONE_POSITION,
                              .sign = QS_SIGN_KEPT,
                              .inputs = 2,
                              .infer = infer,

@@ -56,6 +56,7 @@ static const char *const cases[] = {EVERY("fp32", "[4,65]", " probability=0.5 ba
 const qs_op qs__op_dropout = {.name = "dropout",
                               .takes = QS_TAKES_BATCHED,
                               .kind = QS_DEPENDENT,
+                              .decoding = QS_ONE_POSITION,
                               .sign = QS_SIGN_KEPT,
                               .inputs = 1,
                               .training_only = true,

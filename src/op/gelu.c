@@ -55,6 +55,7 @@ static const char *const cases[] = {QS__ACTIVATION_CASES("gelu", ""), QS__ACTIVA
 
 const qs_op qs__op_gelu = {.name = "gelu",
                            .kind = QS_DEPENDENT,
+                           .decoding = QS_ONE_POSITION,
                            .inputs = 1,
                            .infer = infer,
                            .setting = {QS_SETTING(approximate, 0, 0, 1, "1: by tanh, 0: by the error function")},

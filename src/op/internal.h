@@ -208,21 +208,12 @@ static inline int64_t qs__sequences(const qs_attributes *with) {
 /* The setting `sequences` of a sequence [N,C,L] is a whole number that divides L; QS_USAGE in the name of the operator. */
 qs_status qs__need_sequences(const qs_attributes *with, const qs_shape *src, const char *name);
 
-/* ---- What is learned for each position, or in front of all (positions.c, class_token.c) ---- */
+/* ---- Sequences of which some positions are at hand ---- */
 
-/* The passes of a file's `forward` and `backward`, by its rules. */
-#define QS__LEARNED_PASSES(rule_forward, rule_backward)                                                                       \
-    {.name = "forward",                                                                                                       \
-     QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT}, {.role = QS_WEIGHTS, .source = QS_FROM_PARAMETER},                \
-                 {.role = QS_DST, .source = QS_TO_OUTPUT}),                                                                   \
-     .reference = forward,                                                                                                    \
-     .check = (rule_forward)},                                                                                                \
-    {                                                                                                                         \
-        .name = "backward",                                                                                                   \
-        QS_OPERANDS({.role = QS_DIFF_DST, .source = QS_FROM_GRADIENT}, {.role = QS_DIFF_SRC, .source = QS_TO_INPUT_GRADIENT}, \
-                    {.role = QS_DIFF_WEIGHTS, .source = QS_TO_PARAMETER_GRADIENT}),                                           \
-        .reference = backward, .check = (rule_backward)                                                                       \
-    }
+/* The place, where it is present, is one number: of batches of one sample. */
+qs_status qs__check_place(const qs_case *one);
+/* It, or 0 where it is absent. */
+int32_t qs__place_read(const qs_case *one, const qs_tensor *operands);
 
 /* Operands of an optimiser's pass before what it keeps: src and weights. */
 enum { QS__FIRST_STATE = 2 };

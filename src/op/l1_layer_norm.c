@@ -7,4 +7,5 @@ static const char *const cases[] = {QS__LAYER_CASES("l1_layer_norm", "deviation"
 
 static const qs_norm norm = {.per_position = true, .absolute = true, .spread = QS_DEVIATION};
 
-const qs_op qs__op_l1_layer_norm = {.name = "l1_layer_norm", .norm = &norm, QS__LAYER_NORM(deviation), .cases = cases};
+const qs_op qs__op_l1_layer_norm = {
+    .name = "l1_layer_norm", .norm = &norm, .decoding = QS_ONE_POSITION, QS__LAYER_NORM(deviation), .cases = cases};

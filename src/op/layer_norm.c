@@ -7,4 +7,5 @@ static const char *const cases[] = {QS__LAYER_CASES("layer_norm", "variance"), N
 
 static const qs_norm norm = {.per_position = true, .spread = QS_VARIANCE};
 
-const qs_op qs__op_layer_norm = {.name = "layer_norm", .norm = &norm, QS__LAYER_NORM(variance), .cases = cases};
+const qs_op qs__op_layer_norm = {
+    .name = "layer_norm", .norm = &norm, .decoding = QS_ONE_POSITION, QS__LAYER_NORM(variance), .cases = cases};

@@ -79,6 +79,7 @@ static const char *const cases[] = {
 const qs_op qs__op_linear = {.name = "linear",
                              .takes = QS_TAKES_OUTPUTS | QS_TAKES_BIAS,
                              .kind = QS_ADJUSTABLE,
+                             .decoding = QS_ONE_POSITION,
                              .inputs = 1,
                              .infer = infer,
                              .parameters = parameters,

@@ -15,6 +15,10 @@ float *qs__fp32(const qs_case *one, const qs_tensor *operands, qs_role role) {
     return qs__operand(one, operands, role)->data;
 }
 
+int32_t qs__place_read(const qs_case *one, const qs_tensor *operands) {
+    return qs__present(one, QS_PLACE) ? *(const int32_t *)qs__operand(one, operands, QS_PLACE)->data : 0;
+}
+
 qs_status qs__read(const qs_tensor *tensor, float **out) {
     int64_t count = qs_shape_count(&tensor->shape);
     float *values;

@@ -114,6 +114,7 @@ static qs_shape beside(const qs_op *op, qs_role role, const qs_shape *dst) {
 
 const qs_op qs__op_relu = {.name = "relu",
                            .kind = QS_DEPENDENT,
+                           .decoding = QS_ONE_POSITION,
                            .sign = QS_SIGN_NEVER_NEGATIVE,
                            .behind_norm = true,
                            .inputs = 1,

@@ -137,6 +137,7 @@ static const char *const cases[] = {EVERY("fp32", "[8,16,64]", "16", ""),
 
 const qs_op qs__op_rms_norm = {.name = "rms_norm",
                                .kind = QS_DEPENDENT,
+                               .decoding = QS_ONE_POSITION,
                                .inputs = 1,
                                .infer = infer,
                                .parameters = parameters,

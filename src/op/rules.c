@@ -3,6 +3,8 @@
  * function of each pass, built from the helpers below. */
 #include "internal.h"
 
+#include "qsync/attention.h"
+
 #include <assert.h>
 #include <math.h>
 
@@ -147,7 +149,17 @@ const qs_format *qs_role_format(qs_role role) {
 }
 
 bool qs_role_is_integers(qs_role role) {
-    return role == QS_LABELS || role == QS_IDS || role == QS_KEEP;
+    return role == QS_LABELS || role == QS_IDS || role == QS_KEEP || role == QS_PLACE;
+}
+
+qs_status qs__check_place(const qs_case *one) {
+    return qs__present(one, QS_PLACE) ? qs__need_shape(one, QS_PLACE, qs_shape_of(2, (int64_t)1, (int64_t)1)) : QS_OK;
+}
+
+qs_status qs_place_check(const qs_case *one, int32_t place, int64_t positions, int64_t rows) {
+    if (place >= 0 && place <= rows - positions) return QS_OK;
+    return qs_fail(QS_USAGE, "%s: %lld positions from place %d on, there are places 0 to %lld", one->op->name, (long long)positions, place,
+                   (long long)rows - 1);
 }
 
 static qs_status check_operands(const qs_case *one) {

@@ -26,4 +26,5 @@ static const qs_pass passes[] = {QS__ACTIVATION_FORWARD(forward, qs__activation_
 
 static const char *const cases[] = {QS__ACTIVATION_CASES("silu", ""), NULL};
 
-const qs_op qs__op_silu = {.name = "silu", .kind = QS_DEPENDENT, .inputs = 1, .passes = 2, .pass = passes, .cases = cases};
+const qs_op qs__op_silu = {
+    .name = "silu", .kind = QS_DEPENDENT, .decoding = QS_ONE_POSITION, .inputs = 1, .passes = 2, .pass = passes, .cases = cases};

@@ -62,6 +62,7 @@ static const char *const cases[] = {EVERY("fp32", "[4,32,8,8]", "[4,16,8,8]", " 
 const qs_op qs__op_slice = {.name = "slice",
                             .takes = QS_TAKES_OFFSET | QS_TAKES_OUTPUTS,
                             .kind = QS_DEPENDENT,
+                            .decoding = QS_ONE_POSITION,
                             .sign = QS_SIGN_KEPT,
                             .inputs = 1,
                             .infer = infer,

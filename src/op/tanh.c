@@ -22,5 +22,11 @@ static const qs_pass passes[] = {QS__ACTIVATION_FORWARD(forward, qs__activation_
 
 static const char *const cases[] = {QS__ACTIVATION_CASES("tanh", ""), NULL};
 
-const qs_op qs__op_tanh = {
-    .name = "tanh", .kind = QS_DEPENDENT, .sign = QS_SIGN_KEPT, .inputs = 1, .passes = 2, .pass = passes, .cases = cases};
+const qs_op qs__op_tanh = {.name = "tanh",
+                           .kind = QS_DEPENDENT,
+                           .decoding = QS_ONE_POSITION,
+                           .sign = QS_SIGN_KEPT,
+                           .inputs = 1,
+                           .passes = 2,
+                           .pass = passes,
+                           .cases = cases};

@@ -246,6 +246,8 @@ static qs_status pass_emit(qs_schedule_draft *draft, int n, const qs_pass *pass,
 qs_status qs__forward_emit(qs_schedule_draft *draft, int n) {
     const qs_node *node = &draft->graph->node[n];
     if (!node->op) return qs__value_round(draft, n);
+    if (node->op->evaluation_only && draft->in.mode != QS_MODE_EVALUATION)
+        return qs_fail(QS_UNSUPPORTED, "operator %s: a %s is there for evaluation only, it does not train", node->name, node->op->name);
     if (qs__is_alias(&draft->in, n)) return QS_OK;
     if (node->op->kind != QS_FIXED) {
         const qs_shape shape = qs_graph_shape(draft->graph, n, draft->in.batch);

@@ -153,6 +153,12 @@ static inline void bound_fill_operand(bound *b, int position, uint64_t seed) {
             ((int32_t *)tensor->data)[i] = i / operand->shape.dim[1] != 2 && qs_random_bits(key, (uint64_t)i) % 4 != 0;
         return;
     }
+    if (operand->role == QS_PLACE) { /* so that the positions at hand, those of src or diff_dst, are the last ones */
+        const int64_t positions = b->one.operand[0].shape.dim[2];
+        const double rows = b->one.attributes.context + b->one.attributes.vocabulary;
+        *(int32_t *)tensor->data = rows > 0 ? (int32_t)rows - (int32_t)positions : 1000;
+        return;
+    }
     if (operand->role == QS_MASK && strcmp(b->one.op->name, "max_pool") == 0 && qs_case_position(&b->one, QS_DIFF_SRC) >= 0) {
         fill_pool_mask(b, tensor->data, key);
         return;

@@ -57,6 +57,29 @@ TEST(sequences_are_as_samples) {
     bound_release(&other);
 }
 
+/* Positions at a place take its rows and those behind, and give them their gradients. */
+TEST(at_a_place) {
+    static const float src[4] = {1, 2, 3, 4}, table[8] = {10, 20, 30, 40, 50, 60, 70, 80}, expected[4] = {51, 62, 73, 84};
+    static const float sums[8] = {0, 0, 0, 0, 1, 2, 3, 4};
+    bound f, b;
+    bound_parse(&f, "positions/forward src=fp32[1,2,2] place=fp32[1,1] weights=fp32[4,2] dst=fp32[1,2,2] vocabulary=4", 133);
+    memcpy(bound_fp32(&f, QS_SRC), src, sizeof src);
+    memcpy(bound_fp32(&f, QS_WEIGHTS), table, sizeof table);
+    *(int32_t *)bound_tensor(&f, QS_PLACE)->data = 2;
+    bound_run(&f);
+    assert_memory_equal(bound_fp32(&f, QS_DST), expected, sizeof expected);
+    *(int32_t *)bound_tensor(&f, QS_PLACE)->data = 3;
+    assert_refused(qs_case_reference(&f.one, f.operands, &f.run), QS_USAGE, "2 positions from place 3 on, there are places 0 to 3");
+    bound_parse(&b, "positions/backward diff_dst=fp32[1,2,2] place=fp32[1,1] diff_src=fp32[1,2,2] diff_weights=fp32[4,2] vocabulary=4",
+                134);
+    memcpy(bound_fp32(&b, QS_DIFF_DST), src, sizeof src);
+    *(int32_t *)bound_tensor(&b, QS_PLACE)->data = 2;
+    bound_run(&b);
+    assert_memory_equal(bound_fp32(&b, QS_DIFF_WEIGHTS), sums, sizeof sums);
+    bound_release(&f);
+    bound_release(&b);
+}
+
 TEST(refusals) {
     expect_refused("positions/forward src=fp32[2,2,3] weights=fp32[3,2] dst=fp32[2,2,3] sequences=2", "do not divide");
     expect_refused("positions/forward src=fp32[2,2,3] weights=fp32[2,2] dst=fp32[2,2,3] vocabulary=2",
@@ -67,4 +90,4 @@ TEST(refusals) {
     expect_refused("positions/backward diff_dst=bf16[2,2,3] diff_src=fp32[2,2,3] diff_weights=fp32[3,2]", "handed on as it is");
 }
 
-TEST_MAIN(cases, gradients, rows, sums_have_an_order, sequences_are_as_samples, refusals)
+TEST_MAIN(cases, gradients, rows, sums_have_an_order, sequences_are_as_samples, at_a_place, refusals)

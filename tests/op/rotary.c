@@ -43,6 +43,20 @@ TEST(backward_turns_back) {
     bound_release(&b);
 }
 
+/* Positions 5 and 6 of a sequence, alone, are turned as they are within it: the same numbers by the same formula, the same bits. */
+TEST(at_a_place) {
+    bound whole, part;
+    bound_parse(&whole, "rotary/forward src=fp32[1,24,7] dst=fp32[1,24,7] heads=2 base=10000", 64);
+    bound_parse(&part, "rotary/forward src=fp32[1,24,2] place=fp32[1,1] dst=fp32[1,24,2] heads=2 base=10000", 65);
+    memcpy(bound_fp32(&part, QS_SRC), bound_fp32(&whole, QS_SRC) + 5 * 24, 2 * 24 * sizeof(float));
+    *(int32_t *)bound_tensor(&part, QS_PLACE)->data = 5;
+    bound_run(&whole);
+    bound_run(&part);
+    assert_memory_equal(bound_fp32(&part, QS_DST), bound_fp32(&whole, QS_DST) + 5 * 24, 2 * 24 * sizeof(float));
+    bound_release(&whole);
+    bound_release(&part);
+}
+
 TEST(refusals) {
     expect_refused("rotary/forward src=fp32[1,6,3] dst=fp32[1,6,3] heads=2 base=100", "do not make pairs in 2 heads");
     expect_refused("rotary/forward src=fp32[1,8,3] dst=fp32[1,8,3] heads=1.5 base=100", "1.5 heads");
@@ -50,4 +64,4 @@ TEST(refusals) {
     expect_refused("rotary/forward src=fp32[1,8,3] dst=fp32[1,8,3] heads=2 base=0.5", "base");
 }
 
-TEST_MAIN(cases, gradients, by_hand, backward_turns_back, refusals)
+TEST_MAIN(cases, gradients, by_hand, backward_turns_back, at_a_place, refusals)

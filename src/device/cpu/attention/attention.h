@@ -13,7 +13,7 @@
 #define QSYNC_DEVICE_CPU_ATTENTION_H
 
 #include "cpu/vector/kernels.h"
-#include "qsync/op.h"
+#include "qsync/attention.h"
 
 enum { QS__ATTENTION_QUERIES = 256 };
 

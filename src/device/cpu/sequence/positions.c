@@ -3,6 +3,7 @@
  * in front.
  * Gradients of tables are sums over samples in their order, whatever the threads, which take pieces of a sample. */
 #include "cpu/staging.h"
+#include "qsync/attention.h"
 
 #include <math.h>
 #include <string.h>
@@ -20,6 +21,12 @@ typedef struct job {
 /* Of a sample: each lies where a sample of its length would. */
 static int64_t sequences_of(const qs__chain *chain) {
     return chain->one.attributes.sequences > 0 ? (int64_t)chain->one.attributes.sequences : 1;
+}
+
+/* Of the first position at hand; 0 where the case does not say. */
+static int32_t place_of(const qs__chain *chain) {
+    const int32_t *place = qs__cpu_data(chain, QS_PLACE);
+    return place ? *place : 0;
 }
 
 /* ---- positions ---- */
@@ -57,13 +64,18 @@ static qs_status run_positions(const qs__chain *chain, const qs_run *run) {
              .sample = shape->dim[1] * shape->dim[2] / sequences_of(chain),
              .src = qs__staged_in(chain, forward ? QS_SRC : QS_DIFF_DST),
              .dst = qs__staged_out(chain, forward ? QS_DST : QS_DIFF_SRC)};
+    const int64_t rows = qs__cpu_operand(&chain->one, forward ? QS_WEIGHTS : QS_DIFF_WEIGHTS)->shape.dim[0];
+    const int64_t before = place_of(chain) * shape->dim[1]; /* elements of the table */
+    QS_TRY(qs_place_check(&chain->one, place_of(chain), j.sample / shape->dim[1], rows));
     if (forward) {
-        j.table = qs__staged_in(chain, QS_WEIGHTS);
+        j.table = qs__in_at(qs__staged_in(chain, QS_WEIGHTS), before);
         qs_parallel(j.samples * j.sample, QS__GRAIN, add_range, &j);
         return QS_OK;
     }
-    j.sums = qs__cpu_data(chain, QS_DIFF_WEIGHTS);
-    memset(j.sums + j.sample, 0, (size_t)(qs__cpu_count(&chain->one, QS_DIFF_WEIGHTS) - j.sample) * sizeof *j.sums);
+    float *sums = qs__cpu_data(chain, QS_DIFF_WEIGHTS);
+    j.sums = sums + before;
+    memset(sums, 0, (size_t)before * sizeof *sums);
+    memset(j.sums + j.sample, 0, (size_t)(rows * shape->dim[1] - before - j.sample) * sizeof *sums);
     qs_parallel(j.sample, PIECE, sum_range, &j);
     return QS_OK;
 }
@@ -76,14 +88,14 @@ qs_status qs__build_positions(qs__chain *chain) {
 
 typedef struct rotary {
     const qs__cpu_kernels *kernels;
-    int64_t channels, positions, heads, half;
+    int64_t channels, positions, heads, half, place;
     double base, sign;
     float *cosine, *sine; /* [positions][half] */
     qs__in src;
     qs__out dst;
 } rotary;
 
-/* The first position of each block by the C library, the others by turning that one on, in double. */
+/* The first position at hand, and of each block, by the C library, the others by turning that one on, in double. */
 static void angles_range(void *context, int64_t begin, int64_t end) {
     enum { BLOCK = 16 };
     const rotary *r = context;
@@ -91,7 +103,8 @@ static void angles_range(void *context, int64_t begin, int64_t end) {
         const double angle = pow(r->base, -(double)i / (double)r->half), turn_x = cos(angle), turn_y = sin(angle);
         double x = 1, y = 0;
         for (int64_t l = 0; l < r->positions; l++) {
-            if (l % BLOCK == 0) x = cos((double)l * angle), y = sin((double)l * angle);
+            const int64_t at = r->place + l;
+            if (l == 0 || at % BLOCK == 0) x = cos((double)at * angle), y = sin((double)at * angle);
             r->cosine[l * r->half + i] = (float)x;
             r->sine[l * r->half + i] = (float)(r->sign * y);
             const double next = x * turn_x - y * turn_y;
@@ -114,11 +127,12 @@ static qs_status run_rotary(const qs__chain *chain, const qs_run *run) {
     (void)run;
     const qs_case *one = &chain->one;
     const bool forward = qs_case_position(one, QS_DST) >= 0;
-    const qs_shape *shape = &one->operand[0].shape;
+    const qs_shape *shape = &qs__cpu_operand(one, forward ? QS_SRC : QS_DIFF_DST)->shape;
     rotary r = {.kernels = chain->cpu->kernels,
                 .channels = shape->dim[1],
                 .positions = shape->dim[2],
                 .heads = (int64_t)one->attributes.heads,
+                .place = place_of(chain),
                 .base = one->attributes.base,
                 .sign = forward ? 1 : -1,
                 .cosine = (float *)(chain->scratch + chain->offset[0]),

@@ -63,7 +63,10 @@
     X(QS_FLAG, "flag")                   /* fp32 [1]: 1 when all values were finite, else 0; accumulates by minimum */   \
     X(QS_STATISTICS, "statistics")       /* see the statistics operator */                                               \
     X(QS_PACKED, "packed")               /* the rounded values in the storage of their format */                         \
-    X(QS_COUNTS, "counts")               /* qs_rounding_counts, carried in fp32 slots [4] */
+    X(QS_COUNTS, "counts")               /* qs_rounding_counts, carried in fp32 slots [4] */                             \
+    X(QS_PLACE, "place")                 /* of the first position in its sequence, int32 [1,1], carried as labels are */ \
+    X(QS_KEY_CACHE, "key_cache")         /* keys of a sequence's positions, fp32 [places, channels] */                   \
+    X(QS_VALUE_CACHE, "value_cache")     /* the same: values */
 #define QS_ROLE_ENUM(id, text) id,
 typedef enum qs_role { QS_ROLE_LIST(QS_ROLE_ENUM) QS_ROLE_COUNT } qs_role;
 #undef QS_ROLE_ENUM
@@ -71,7 +74,7 @@ QS_API const char *qs_role_name(qs_role role);
 /* The format of all operands of a role: int8 for masks and groups, fp32 for steps, sums and parameters; NULL for the values of a model,
  * which come in any. */
 QS_API const qs_format *qs_role_format(qs_role role);
-/* Operands of the role hold int32 in fp32 slots: labels, ids, keep. */
+/* Operands of the role hold int32 in fp32 slots: labels, ids, keep, place. */
 QS_API bool qs_role_is_integers(qs_role role);
 
 #define QS_MAX_OPERANDS 11
@@ -113,6 +116,7 @@ typedef struct qs_attributes {
     double base;           /* rotary: of the wave lengths */
     double position;       /* position: which one is taken, from the end where it is negative */
     double approximate;    /* gelu: 1: by tanh */
+    double context;        /* cached_attention: places of its caches */
     qs_rounding rounding;  /* cast, quantize, round */
     qs_overflow overflow;  /* cast, round */
     const qs_format *to;   /* round: the float format whose values it leaves; NULL elsewhere */
@@ -149,6 +153,14 @@ typedef enum qs_op_class {
 
 /* What is known of an output's sign. */
 typedef enum qs_sign { QS_SIGN_ANY, QS_SIGN_KEPT, QS_SIGN_NEVER_NEGATIVE } qs_sign; /* KEPT: not negative where no input is */
+
+/* What a position of the output depends on where values are sequences: how a decoder computes the next one alone (qs_graph_decoder). */
+typedef enum qs_decoding {
+    QS_ALL_POSITIONS,    /* more than that: nothing can be computed before all positions are there */
+    QS_ONE_POSITION,     /* the same position of the inputs */
+    QS_PLACED_POSITION,  /* that and its place in the sequence: the last input, an optional one, says where the first position stands */
+    QS_EARLIER_POSITIONS /* that and those before it, where causal: `cached` names the operator that keeps what it needs of them */
+} qs_decoding;
 
 struct qs_case;
 /* Runs a case on operands in the order of case->operand (absent ones have format NULL). */
@@ -292,6 +304,9 @@ struct qs_op {
     bool converts;                 /* stores the values of src in another format: cast, quantize */
     bool any_size;                 /* which kernel runs, and what that needs, depends on no shape: cast, round */
     bool shares;                   /* other nodes may read its QS_WEIGHTS as theirs: its backward pass takes the attribute accumulate */
+    bool evaluation_only;          /* has no place in training: cached_attention */
+    qs_decoding decoding;          /* of a sequence */
+    const char *cached;            /* of QS_EARLIER_POSITIONS: the operator of the same inputs and then the place, with caches */
     bool updates;                  /* as optimisers do: what it writes it has read, and its settings are data to its kernels */
     int class_axis;                /* losses over classes: the axis of src that they lie on; 0: it is none */
     const qs_norm *norm;           /* normalisations; NULL: it is none */
@@ -541,24 +556,6 @@ typedef struct qs_logits {
 QS_API qs_logits qs_case_logits(const qs_case *one);
 /* The labels (samples × rows) are classes, or negative where that is allowed; QS_USAGE names the first that is not. */
 QS_API qs_status qs_logits_check(const qs_logits *logits, const int32_t *labels, int64_t samples);
-
-/* What an attention is over (op/attention.c): in memory [sample][position][head][channel of it]. */
-typedef struct qs_attention {
-    int64_t samples, heads, key_heads;
-    int64_t queries, keys;      /* positions */
-    int64_t width, value_width; /* channels of a head: of queries and keys; of values and results */
-    int64_t sequences;          /* of a sample of the batch: `samples` counts each */
-    bool causal;
-    int64_t window;     /* 0: none */
-    double probability; /* of dropout in this pass */
-} qs_attention;
-QS_API qs_attention qs_case_attention(const qs_case *one);
-/* As far as `causal` and `window` go a query sees the keys from the second number on, up to the first, which it does not. */
-QS_API int64_t qs_attention_seen(const qs_attention *all, int64_t query);
-QS_API int64_t qs_attention_unseen(const qs_attention *all, int64_t query);
-/* Where the draws of a row begin: key k draws with first + k, which leaves the upper half of the counter as it is. A probability is
- * kept where qs_random_uniform is at least (float)probability. */
-QS_API qs_random_stream qs_attention_draws(const qs_attention *all, const qs_run *run, int64_t sample, int64_t head, int64_t query);
 
 /* Keys and counters of a pass that draws, see qs_random_rows. */
 QS_API qs_random_rows qs_op_random_rows(const qs_case *one, const qs_run *run);
