@@ -271,6 +271,16 @@ qs_status qs_model_input_of(const char *name, qs_model_input *out) {
     return QS_OK;
 }
 
+qs_status qs_model_positions(const char *name, int64_t *out) {
+    const model *chosen = NULL;
+    options with;
+    QS_TRY(look_up(name, &chosen));
+    QS_TRY(parse_options(chosen, name, &with));
+    if (chosen->kind != TOKENS) return qs_fail(QS_USAGE, "model %s takes images, not tokens", chosen->name);
+    *out = with.size.positions > 0 ? with.size.positions : with.size.length;
+    return QS_OK;
+}
+
 /* What a model of tokens takes by itself: one class of two, or of language models the next token at each position. */
 static qs_samples samples_standard(const model *chosen, const qs__transformer_size *size) {
     static const char *const names[] = {"ids", "types", "keep"};

@@ -106,6 +106,17 @@ typedef struct qs_graph_lengths {
 QS_API qs_status qs_graph_lengths_make(const qs_graph *graph, const qs_lengths *lengths, qs_graph_lengths *out);
 QS_API void qs_graph_lengths_release(qs_graph_lengths *one);
 
+/* ---- Decoding ------------------------------------------------------------------------------------------------------------ */
+
+/* The graph that continues sequences of a decoder, a model that says at each position which id comes next: inputs "ids", the next
+ * `positions` positions of one sequence, and "place", where the first of them stands, from 0; logits of these positions as the model would
+ * give them behind all positions before, whose keys and values its operators keep from run to run (cached_attention) for `context` places.
+ * It runs in evaluation with batch 1. Weights have the model's order and offsets, all of them frozen; graphs of one model and context have
+ * the same persistent memory whatever their positions. A model's input of what counts (keep) is left out. QS_UNSUPPORTED says why a model
+ * is no decoder, and names the operator: images, one class for a sequence, attention that is not causal, maxima over positions; QS_USAGE
+ * where a table of positions has fewer rows than the context. Release with qs_graph_release. */
+QS_API qs_status qs_graph_decoder(const qs_graph *model, int64_t positions, int64_t context, qs_graph **out);
+
 /* ---- Files --------------------------------------------------------------------------------------------------------------- */
 
 /* graph.json (docs/records.md): canonical text (caller frees), and a file, written whole or not at all. A graph that was written and read
@@ -123,7 +134,7 @@ QS_API qs_status qs_graph_parse(const char *json, const char *source, qs_graph *
 /* d_o: longest path from the input to each node, counted from 1 at the input's first reader (docs/method.md §3.3), into depth[nodes];
  * input = 0. */
 QS_API void qs_graph_depths(const qs_graph *graph, int *depth);
-/* As what operators read an input of integers: QS_IDS or QS_KEEP; QS_ROLE_COUNT: it is of another type. */
+/* As what operators read an input of integers: QS_IDS, QS_KEEP or QS_PLACE; QS_ROLE_COUNT: it is of another type. */
 QS_API qs_role qs_graph_integers(const qs_graph *graph, int input);
 /* Shape of a node's output for a batch. */
 QS_API qs_shape qs_graph_shape(const qs_graph *graph, int node, int64_t batch);
@@ -261,6 +272,9 @@ QS_API const char *qs_model_name_at(size_t index);
  * l1_batch_norm_int8, "l2bnq" l2_batch_norm_int8, "l2bnq-std" l2_batch_norm_int8_std, "ln" layer_norm, "l1ln" l1_layer_norm, "l1lnq"
  * l1_layer_norm_int8, "rms" rms_norm; NULL past the end. */
 QS_API const char *qs_norm_name_at(size_t index);
+/* The longest sequence that a built-in model of tokens takes: its positions, or its length where they have no limit. QS_USAGE for a model
+ * of images. */
+QS_API qs_status qs_model_positions(const char *name, int64_t *out);
 /* A model's own standard input; QS_USAGE for a model of tokens. */
 QS_API qs_status qs_model_input_of(const char *name, qs_model_input *out);
 
