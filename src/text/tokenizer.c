@@ -200,3 +200,26 @@ done:
     free(out);
     return status;
 }
+
+/* Fewer bytes than a character has that they could be the beginning of. */
+static bool could_begin(const char *text, size_t bytes) {
+    const unsigned char lead = (unsigned char)text[0];
+    const size_t whole = lead >= 0xC2 && lead <= 0xDF ? 2 : lead >= 0xE0 && lead <= 0xEF ? 3 : lead >= 0xF0 && lead <= 0xF4 ? 4 : 0;
+    for (size_t i = 1; i < bytes; i++)
+        if (((unsigned char)text[i] & 0xC0) != 0x80) return false;
+    return bytes < whole;
+}
+
+size_t qs_text_settle(const char *text, size_t bytes, bool last, char *out, size_t *written) {
+    static const char replacement[] = "\xEF\xBF\xBD";
+    size_t at = 0, used = 0, length;
+    for (; at < bytes; at += length) {
+        bool valid;
+        qs__character_at(text + at, bytes - at, &length, &valid);
+        if (!valid && !last && could_begin(text + at, bytes - at)) break;
+        memcpy(out + used, valid ? text + at : replacement, valid ? length : 3);
+        used += valid ? length : 3;
+    }
+    *written = used;
+    return at;
+}

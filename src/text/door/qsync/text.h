@@ -83,4 +83,9 @@ QS_API qs_status qs_tokenizer_piece(const qs_tokenizer *tokenizer, int32_t previ
 /* The text of ids, on the heap with a NUL behind it. Not the text that was encoded where encoding normalised it (WordPiece). */
 QS_API qs_status qs_tokenizer_decode(const qs_tokenizer *tokenizer, const int32_t *id, size_t count, char **text, size_t *bytes);
 
+/* Text that comes in pieces, whose ends may lie within characters: puts what of `text` is settled into `out` (3 × bytes), characters as
+ * they are, each byte that is no UTF-8 as U+FFFD; *written bytes. Returns how many bytes of `text` that took: the others, three at most,
+ * may be the beginning of a character, and stand before the next piece. last: nothing comes any more. */
+QS_API size_t qs_text_settle(const char *text, size_t bytes, bool last, char *out, size_t *written);
+
 #endif
