@@ -90,7 +90,7 @@ refuse 1 'nosuch/profile.json: cannot write' profile --model mlp --out "$work/no
 
 printf '%0200d\n' 1 | "$QSYNC" format bf16 - > "$work/out" 2> "$work/err" && fail "a word of 200 digits was cut in two"
 
-for verb in devices inspect profile indicator plan simulate train eval landscape report plot format bench; do
+for verb in devices inspect profile indicator plan simulate train eval generate landscape report plot format bench; do
     "$QSYNC" $verb --help > "$work/out" 2> "$work/err" || { echo "$verb --help failed"; failures=$((failures + 1)); }
     grep -q '^usage: qsync' "$work/out" || { echo "$verb --help has no usage line"; failures=$((failures + 1)); }
 done
