@@ -265,17 +265,6 @@ qs_status job_model_open(const qs_job *job, qs_graph **out) {
     return qs_model_open_frozen(job->model, job->freeze, &set.samples, out);
 }
 
-/* The model, and that it runs at the job's lengths. */
-static qs_status model_check(const qs_job *job) {
-    qs_graph *graph = NULL;
-    qs_graph_lengths lengths = {0};
-    QS_TRY(job_model_open(job, &graph));
-    const qs_status status = qs_graph_lengths_make(graph, &job->lengths, &lengths);
-    qs_graph_lengths_release(&lengths);
-    qs_graph_release(graph);
-    return status == QS_OK ? QS_OK : qs_fail(status, "--%s", qs_message());
-}
-
 qs_status job_model_beside(const char *file, char *model) {
     const char *slash = strrchr(file, '/');
     char path[QS_MODEL];
@@ -287,6 +276,7 @@ qs_status job_model_beside(const char *file, char *model) {
 }
 
 qs_status job_options_finish(job_options *o) {
+    qs_graph *graph = NULL;
     QS_TRY(ranges_check(&o->job));
     QS_TRY(name_set("model", o->model, o->job.model, sizeof o->job.model));
     QS_TRY(name_set("dataset", o->dataset, o->job.dataset, sizeof o->job.dataset));
@@ -305,7 +295,9 @@ qs_status job_options_finish(job_options *o) {
     if (qs_model_is_file(o->job.model)) return QS_OK; /* of several ranks only the first needs the file */
     qs_job whole = o->job;                            /* what is frozen may be of a plan's model */
     whole.freeze[0] = '\0';
-    return model_check(&whole);
+    QS_TRY(job_model_open(&whole, &graph));
+    qs_graph_release(graph);
+    return QS_OK;
 }
 
 /* ---- A plan's job ---- */

@@ -144,6 +144,7 @@ void plan_explain_print(const qs_plan *plan, const qs_cluster *cluster, const qs
            prediction->unit, qs_cluster_ranks(cluster));
     for (int c = 0; c < plan->classes; c++)
         class_summarize(plan, &plan->class_[c], cluster);
+    lengths_print(cluster, prediction);
     waits_print(cluster, prediction);
     for (int c = 0; c < plan->classes; c++)
         operators_print(&plan->class_[c]);
@@ -205,8 +206,8 @@ json_t *plan_explain_json(const qs_plan *plan, const qs_cluster *cluster, const 
     json_t *classes = json_array();
     for (int c = 0; c < plan->classes; c++)
         json_array_append_new(classes, class_json(plan, &plan->class_[c], cluster));
-    return json_pack("{s:s,s:f,s:f,s:s,s:i,s:o,s:o,s:o}", "planner", plan->planner, "iteration_us", prediction->iteration_us,
+    return json_pack("{s:s,s:f,s:f,s:s,s:i,s:o*,s:o,s:o,s:o}", "planner", plan->planner, "iteration_us", prediction->iteration_us,
                      "samples_per_second", prediction->samples_per_second, "unit", prediction->unit, "ranks", qs_cluster_ranks(cluster),
-                     "classes", classes, "without", paces_json(plan->withouts, plan->without), "left_out",
-                     paces_json(plan->left_outs, plan->left_out));
+                     "lengths", lengths_json(cluster, prediction), "classes", classes, "without", paces_json(plan->withouts, plan->without),
+                     "left_out", paces_json(plan->left_outs, plan->left_out));
 }

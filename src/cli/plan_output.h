@@ -15,6 +15,8 @@ json_t *paces_json(int count, const qs_class_pace *pace);
 void prediction_print(const qs_cluster *cluster, const qs_prediction *prediction);
 json_t *prediction_json(const qs_cluster *cluster, const qs_prediction *prediction);
 void waits_print(const qs_cluster *cluster, const qs_prediction *prediction);
+void lengths_print(const qs_cluster *cluster, const qs_prediction *prediction);
+json_t *lengths_json(const qs_cluster *cluster, const qs_prediction *prediction);
 
 /* plan_explain.c: why the plan is as it is. */
 void plan_explain_print(const qs_plan *plan, const qs_cluster *cluster, const qs_prediction *prediction);

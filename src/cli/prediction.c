@@ -52,6 +52,20 @@ void waits_print(const qs_cluster *cluster, const qs_prediction *prediction) {
     }
 }
 
+/* Of several lengths: a step of each, and every class's part in it. */
+void lengths_print(const qs_cluster *cluster, const qs_prediction *prediction) {
+    if (prediction->lengths == 0) return;
+    printf("\n  %-24s %8s %12s  compute, waiting, memory of a rank\n", "steps by length", "share", "iteration");
+    for (int k = 0; k < prediction->lengths; k++) {
+        const qs_prediction_length *one = &prediction->length[k];
+        printf("  %-24lld %8s %12s ", (long long)one->length, percent_text(one->share), time_text(one->iteration_us));
+        for (int c = 0; c < prediction->classes; c++)
+            printf(" %s%s: %s, %s, %s", c ? "; " : "", cluster->class_[c].name, time_text(one->class_[c].compute_us),
+                   time_text(one->class_[c].waiting_us), bytes_text((double)one->class_[c].arena_bytes));
+        printf("\n");
+    }
+}
+
 static void memory_print(const qs_class *class_, const qs_prediction_class *one) {
     printf("  %-24s %s", class_->name, bytes_text((double)one->arena_bytes));
     if (class_->memory_limit > 0) printf(" of %s", bytes_text((double)class_->memory_limit));
@@ -65,6 +79,7 @@ void prediction_print(const qs_cluster *cluster, const qs_prediction *prediction
     printf("iteration %s, %.1f %s/s%s\n", time_text(prediction->iteration_us), prediction->samples_per_second, prediction->unit,
            prediction->fits ? "" : ", does NOT fit the memory");
     phases_print(cluster, prediction);
+    lengths_print(cluster, prediction);
     waits_print(cluster, prediction);
     printf("\n  memory of a rank\n");
     for (int c = 0; c < prediction->classes; c++)
@@ -107,6 +122,23 @@ static json_t *group_json(const qs_cluster *cluster, const qs_prediction *predic
                      "all_reduce_us", group->reducing_us, "late_us", late, "phases", phases_json(&group->phases));
 }
 
+/* NULL of one length. */
+json_t *lengths_json(const qs_cluster *cluster, const qs_prediction *prediction) {
+    json_t *rows = prediction->lengths > 0 ? json_array() : NULL;
+    for (int k = 0; k < prediction->lengths; k++) {
+        const qs_prediction_length *one = &prediction->length[k];
+        json_t *classes = json_array();
+        for (int c = 0; c < prediction->classes; c++)
+            json_array_append_new(classes, json_pack("{s:s,s:f,s:f,s:o,s:I,s:s}", "class", cluster->class_[c].name, "compute_us",
+                                                     one->class_[c].compute_us, "waiting_us", one->class_[c].waiting_us, "phases",
+                                                     phases_json(&one->class_[c].phases), "arena_bytes",
+                                                     (json_int_t)one->class_[c].arena_bytes, "schedule", one->class_[c].schedule));
+        json_array_append_new(rows, json_pack("{s:I,s:f,s:f,s:o}", "length", (json_int_t)one->length, "share", one->share, "iteration_us",
+                                              one->iteration_us, "classes", classes));
+    }
+    return rows;
+}
+
 json_t *prediction_json(const qs_cluster *cluster, const qs_prediction *prediction) {
     json_t *classes = json_array(), *groups = json_array(), *notes = json_array();
     for (int c = 0; classes && c < prediction->classes; c++)
@@ -115,7 +147,8 @@ json_t *prediction_json(const qs_cluster *cluster, const qs_prediction *predicti
         json_array_append_new(groups, group_json(cluster, prediction, g));
     for (int i = 0; notes && i < prediction->notes; i++)
         json_array_append_new(notes, json_string(prediction->note[i]));
-    return json_pack("{s:f,s:f,s:s,s:i,s:b,s:o,s:o,s:o}", "iteration_us", prediction->iteration_us, "samples_per_second",
+    return json_pack("{s:f,s:f,s:s,s:i,s:b,s:o*,s:o,s:o,s:o}", "iteration_us", prediction->iteration_us, "samples_per_second",
                      prediction->samples_per_second, "unit", prediction->unit, "ranks", qs_cluster_ranks(cluster), "fits",
-                     (int)prediction->fits, "classes", classes, "groups", groups, "notes", notes);
+                     (int)prediction->fits, "lengths", lengths_json(cluster, prediction), "classes", classes, "groups", groups, "notes",
+                     notes);
 }

@@ -69,6 +69,10 @@ static qs_status file_check(const char *path, const qs_profile *old, const qs_jo
     QS_TRY(job_model_open(job, &graph));
     qs_graph_signature(graph, signature);
     qs_graph_release(graph);
+    bool same = old->lengths == job->lengths.count;
+    for (int k = 0; same && k < old->lengths; k++)
+        same = old->length_row[k].length == job->lengths.at[k];
+    if (!same) return qs_fail(QS_MISMATCH, "%s has other lengths than --lengths says: a class is added at the same ones", path);
     if (strcmp(signature, old->graph) == 0 && old->batch == job->batch) return QS_OK;
     return qs_fail(QS_MISMATCH,
                    "%s is of %s at batch %lld, not of %s at batch %lld: a class is added to a profile of the same model and batch", path,
@@ -139,6 +143,9 @@ static void profile_print(const qs_profile *profile, const char *out) {
     if (profile->batches > 1)
         printf(" and %d others from %lld to %lld", profile->batches - 1, (long long)profile->batch_row[0].samples,
                (long long)profile->batch_row[profile->batches - 1].samples);
+    for (int k = 0; k < profile->lengths; k++)
+        printf("%s%lld (%lld %s)", k ? ", " : ", lengths ", (long long)profile->length_row[k].length,
+               (long long)profile->length_row[k].samples, profile->samples.unit);
     printf("\n");
     for (int c = 0; c < profile->classes; c++)
         class_print(&profile->class_[c]);
@@ -356,14 +363,29 @@ qs_status statistics_check(const qs_profile *profile, const char *indicator) {
                    indicator);
 }
 
+/* How often each length occurs is counted in the data set. */
+static qs_status lengths_count(const qs_job *job, const qs_graph *graph, const char *folder, qs_profile *out) {
+    int64_t samples[QS_MOST_LENGTHS];
+    qs_dataset set = {0};
+    if (out->lengths == 0) return QS_OK;
+    QS_TRY(qs_job_samples(job, graph, folder, QS_PART_TRAINING, 0, &set));
+    qs_dataset_lengths(&set, &job->lengths, samples);
+    qs_dataset_release(&set);
+    for (int k = 0; k < out->lengths; k++)
+        out->length_row[k].samples = samples[k];
+    return QS_OK;
+}
+
 /* Opens no device. */
-static qs_status profile_estimate(const char *cluster_file, const qs_job *job, int64_t least, int64_t most, qs_profile *out) {
+static qs_status profile_estimate(const char *cluster_file, const qs_job *job, const char *folder, int64_t least, int64_t most,
+                                  qs_profile *out) {
     qs_cluster cluster = {0};
     qs_graph *graph = NULL;
     qs_status status = QS_OK;
     QS_GOTO(qs_cluster_read(cluster_file, &cluster));
     QS_GOTO(job_model_open(job, &graph));
     QS_GOTO(qs_profile_estimate(graph, &cluster, job, least, most, out));
+    QS_GOTO(lengths_count(job, graph, folder, out));
 done:
     qs_graph_release(graph);
     qs_cluster_release(&cluster);
@@ -379,7 +401,7 @@ static qs_status estimated(const profile_work *work) {
         if (work->options.batch[i] > most) most = work->options.batch[i];
     }
     QS_TRY(output_check(work->out));
-    QS_GOTO(profile_estimate(work->where.cluster, &work->job.job, least, most, &profile));
+    QS_GOTO(profile_estimate(work->where.cluster, &work->job.job, work->job.data_folder, least, most, &profile));
     if (work->statistics_from) QS_GOTO(statistics_take(work->statistics_from, &profile));
     QS_GOTO(profile_out(&profile, work->out, work->json));
 done:

@@ -187,20 +187,23 @@ static void duplicates_drop(qs_class_profile *out) {
     out->kernels = kept;
 }
 
-/* Kernels at every batch that the profile shall know. */
-static qs_status batches_estimate(qs_lowering *lowering, const qs_profile *profile, int recipes, const qs_recipe *recipe,
-                                  qs_class_profile *out) {
-    for (int b = 0; b < profile->batches; b++) {
-        lowering->batch = profile->batch_row[b].samples;
-        QS_TRY(qs_schedule_cases(lowering, recipes, recipe, NULL, NULL));
-    }
+/* Kernels at every batch and length that the profile shall know. */
+static qs_status batches_estimate(qs_lowering *lowering, const qs_graph_lengths *lengths, const qs_profile *profile, int recipes,
+                                  const qs_recipe *recipe, qs_class_profile *out) {
+    for (int k = 0; k < lengths->count; k++)
+        for (int b = 0; b < profile->batches; b++) {
+            lowering->graph = lengths->graph[k];
+            lowering->batch = profile->batch_row[b].samples;
+            QS_TRY(qs_schedule_cases(lowering, recipes, recipe, NULL, NULL));
+        }
     duplicates_drop(out);
     return QS_OK;
 }
 
-static qs_status class_estimate(const qs_graph *graph, const qs_class *class_, const qs_job *job, const qs_profile *profile,
+static qs_status class_estimate(const qs_graph_lengths *lengths, const qs_class *class_, const qs_job *job, const qs_profile *profile,
                                 qs_class_profile *out) {
     const qs_published_device *device = NULL;
+    const qs_graph *graph = lengths->graph[lengths->count - 1];
     const qs_recipe **first = NULL;
     qs_recipe recipe[QS_MAX_FORMATS];
     int recipes = 0;
@@ -210,14 +213,9 @@ static qs_status class_estimate(const qs_graph *graph, const qs_class *class_, c
     class_describe(class_, device, out);
     recorder to = {.at = {device, 1 / class_->speed}, .out = out};
     QS_TRY(qs_allocate((size_t)graph->nodes, sizeof *first, &first));
-    qs_lowering lowering = {.graph = graph,
-                            .mode = QS_MODE_TRAIN,
-                            .job = job,
-                            .recipe = first,
-                            .half = qs_class_half(class_),
-                            .lookup = record,
-                            .context = &to};
-    qs_status status = qs_fail_within(batches_estimate(&lowering, profile, recipes, recipe, out), "class %s", class_->name);
+    qs_lowering lowering = {
+        .mode = QS_MODE_TRAIN, .job = job, .recipe = first, .half = qs_class_half(class_), .lookup = record, .context = &to};
+    qs_status status = qs_fail_within(batches_estimate(&lowering, lengths, profile, recipes, recipe, out), "class %s", class_->name);
     if (status == QS_OK) status = conversions_estimate(&to, class_, graph);
     free(first);
     return status;
@@ -308,18 +306,24 @@ static qs_status batches_list(const qs_job *job, int64_t least, int64_t most, qs
 qs_status qs_profile_estimate(const qs_graph *graph, const qs_cluster *cluster, const qs_job *job, int64_t least, int64_t most,
                               qs_profile *out) {
     qs_profile profile;
+    qs_graph_lengths lengths = {0};
     qs_status status = QS_OK;
     model_describe(graph, job, &profile);
+    QS_GOTO(qs_graph_lengths_make(graph, &job->lengths, &lengths));
+    QS_GOTO(qs_allocate((size_t)job->lengths.count, sizeof *profile.length_row, &profile.length_row));
+    for (; profile.lengths < job->lengths.count; profile.lengths++)
+        profile.length_row[profile.lengths].length = job->lengths.at[profile.lengths];
     QS_GOTO(batches_list(job, least, most, &profile));
     QS_GOTO(qs_allocate((size_t)cluster->classes, sizeof *profile.class_, &profile.class_));
     for (int c = 0; c < cluster->classes; c++) {
         profile.classes = c + 1;
-        QS_GOTO(class_estimate(graph, &cluster->class_[c], job, &profile, &profile.class_[c]));
+        QS_GOTO(class_estimate(&lengths, &cluster->class_[c], job, &profile, &profile.class_[c]));
     }
     QS_GOTO(collectives_estimate(cluster, job, &profile));
     *out = profile;
     profile = (qs_profile){0};
 done:
+    qs_graph_lengths_release(&lengths);
     qs_profile_release(&profile);
     return status;
 }

@@ -132,6 +132,13 @@ int64_t qs_dataset_counted(const qs_dataset *dataset, const int64_t *indices, in
     return counted;
 }
 
+void qs_dataset_lengths(const qs_dataset *dataset, const qs_lengths *lengths, int64_t *samples) {
+    const int64_t whole = qs_samples_length(&dataset->description.samples);
+    memset(samples, 0, (size_t)lengths->count * sizeof *samples);
+    for (int64_t i = 0; i < dataset->count && lengths->count > 0; i++)
+        samples[qs_lengths_find(lengths, dataset->length ? dataset->length[i] : whole)]++;
+}
+
 uint64_t qs_dataset_hash(const qs_dataset *dataset, uint64_t seed) {
     if (dataset->count == 0) return seed;
     return qs_hash(dataset->target, (size_t)(dataset->count * qs_target_values(&dataset->description.samples.target)) * sizeof(int32_t),

@@ -40,14 +40,15 @@ static qs_status operators_fill(const qs_candidate *candidate, const qs_candidat
     return QS_OK;
 }
 
-/* The kernel of every case once, in the order of the steps. A draft of the schedule is enough: nobody asks where buffers lie. */
-static qs_status kernels_fill(const qs_candidate *candidate, int c, qs_class_plan *out) {
-    const qs_lowering lowering = qs__candidate_lowering(candidate, c);
+/* The kernel of every case of one length that no shorter one has, in the order of the steps. A draft of the schedule is enough: nobody asks
+ * where buffers lie. */
+static qs_status length_kernels_fill(const qs_lowering *lowering, size_t *capacity, qs_class_plan *out) {
     qs_schedule_draft *schedule = NULL;
+    const int before = out->kernels;
     bool *seen = NULL;
-    size_t capacity = 0, cases = 0;
+    size_t cases = 0;
     qs_status status = QS_OK;
-    QS_TRY(qs_schedule_draft_create(&lowering, &schedule));
+    QS_TRY(qs_schedule_draft_create(lowering, &schedule));
     for (int segment = 0; segment < qs_schedule_draft_segments(schedule); segment++) {
         const qs_draft_step *step = NULL;
         const int steps = qs_schedule_draft_steps(schedule, segment, &step);
@@ -57,7 +58,11 @@ static qs_status kernels_fill(const qs_candidate *candidate, int c, qs_class_pla
             QS_GOTO(qs_grow(&seen, &cases, (size_t)one->index + 1, sizeof *seen));
             if (seen[one->index]) continue;
             seen[one->index] = true;
-            QS_GOTO(qs_grow(&out->kernel, &capacity, (size_t)out->kernels + 1, sizeof *out->kernel));
+            bool there = false;
+            for (int i = 0; i < before && !there; i++)
+                there = strcmp(out->kernel[i].case_text, one->text) == 0;
+            if (there) continue;
+            QS_GOTO(qs_grow(&out->kernel, capacity, (size_t)out->kernels + 1, sizeof *out->kernel));
             qs_plan_kernel *kernel = &out->kernel[out->kernels++];
             QS_GOTO(qs_format_text(&kernel->case_text, "%s", one->text));
             snprintf(kernel->kernel, sizeof kernel->kernel, "%s", one->row.kernel);
@@ -84,6 +89,37 @@ static qs_status kept_measure(const qs_candidate *candidate, int c, int64_t *byt
     return QS_OK;
 }
 
+static qs_status kernels_fill(const qs_candidate *candidate, int c, qs_class_plan *out) {
+    qs_lowering lowering = qs__candidate_lowering(candidate, c);
+    size_t capacity = 0;
+    for (int k = 0; k < candidate->lengths.count; k++) {
+        lowering.graph = candidate->lengths.graph[k];
+        QS_TRY(length_kernels_fill(&lowering, &capacity, out));
+    }
+    return QS_OK;
+}
+
+/* What was predicted of each length, where there are several. */
+static qs_status lengths_fill(const qs_prediction *prediction, int c, qs_class_plan *out) {
+    if (prediction->lengths == 0) return QS_OK;
+    QS_TRY(qs_allocate((size_t)prediction->lengths, sizeof *out->length, &out->length));
+    for (; out->lengths < prediction->lengths; out->lengths++) {
+        const qs_prediction_length *from = &prediction->length[out->lengths];
+        const qs_prediction_class *class_ = &from->class_[c];
+        qs_length_plan *row = &out->length[out->lengths];
+        *row = (qs_length_plan){.length = from->length,
+                                .share = from->share,
+                                .iteration_us = from->iteration_us,
+                                .compute_us = class_->compute_us,
+                                .waiting_us = class_->waiting_us,
+                                .arena_bytes = (int64_t)class_->arena_bytes,
+                                .program_bytes = class_->program_bytes,
+                                .phases = class_->phases};
+        memcpy(row->schedule, class_->schedule, sizeof row->schedule);
+    }
+    return QS_OK;
+}
+
 static qs_status class_fill(qs_candidate *candidate, int c, const qs_prediction *prediction, qs_plan *plan) {
     qs_class_plan *out = &plan->class_[c], *assigned = &candidate->class_[c].assigned;
     const qs_prediction_class *predicted = &prediction->class_[c];
@@ -91,6 +127,7 @@ static qs_status class_fill(qs_candidate *candidate, int c, const qs_prediction 
     out->batch = candidate->batch[c];
     QS_TRY(operators_fill(candidate, &candidate->class_[c], plan, out));
     QS_TRY(kernels_fill(candidate, c, out));
+    QS_TRY(lengths_fill(prediction, c, out));
     memcpy(out->schedule, predicted->schedule, sizeof out->schedule);
     /* Moved, not copied: the candidate's table of them is not asked any more. */
     out->tensors = assigned->tensors;

@@ -111,6 +111,7 @@ qs_status qs__candidate_create(const qs_graph *graph, const qs_cluster *cluster,
         return qs_fail(QS_MISMATCH, "the profile is of model %s (%s), the plan is wanted for %s (%s): profile that model", profile->model,
                        profile->graph, graph->name, signature);
     *out = (qs_candidate){.graph = graph, .cluster = cluster, .profile = profile, .job = job, .options = options};
+    QS_TRY(qs_graph_lengths_make(graph, &job->lengths, &out->lengths));
     QS_TRY(qs_predictor_create(graph, cluster, profile, job, &out->costs, &out->predictor));
     QS_TRY(qs_allocate((size_t)cluster->classes, sizeof *out->class_, &out->class_));
     QS_TRY(qs_allocate((size_t)cluster->classes, sizeof *out->batch, &out->batch));
@@ -143,6 +144,7 @@ void qs__candidate_release(qs_candidate *candidate) {
     free(candidate->batch);
     free(candidate->bound);
     qs_predictor_release(candidate->predictor);
+    qs_graph_lengths_release(&candidate->lengths);
     *candidate = (qs_candidate){0};
 }
 

@@ -26,6 +26,7 @@ typedef struct qs_candidate_class {
 
 typedef struct qs_candidate {
     const qs_graph *graph;
+    qs_graph_lengths lengths; /* the same at every length of the job, the longest last: of that one drafts and indicators are */
     const qs_cluster *cluster;
     const qs_profile *profile;
     const qs_job *job;
@@ -86,7 +87,8 @@ int qs__candidate_next(const qs_candidate_class *one, int node, int from);
 qs_status qs__uniform_choose(qs_candidate *candidate, bool until_fits, double *limit_us);
 
 /* bound/bound.c: the lower bound on a class's ΣΩ that its plan is recorded with; 0 where there is nothing to say: no limit is known,
- * another problem was solved (unequal batches, decisions without casts), or values may have more formats than its tables hold. */
+ * another problem was solved (unequal batches, several lengths, decisions without casts), or values may have more formats than its tables
+ * hold. */
 qs_status qs__bound_of_plan(const qs_candidate *candidate, int class_index, double *value);
 
 /* recompute.c: a planner's plan with the blocks recomputed that the options name, or choose (docs/planning.md). */

@@ -219,6 +219,7 @@ static qs_status measure(qs__setting *setting, qs_profile *mine, qs_profile *all
     qs__mixes mixes = {0};
     qs__step_figures figures = {0};
     qs__batches others = {0};
+    qs__shorter shorter = {0};
     qs__found found = {.setting = setting, .cases = &cases, .figures = &figures, .mine = mine, .all = all};
     qs_comm *comm = setting->comm;
     qs_status status = QS_OK;
@@ -232,8 +233,10 @@ static qs_status measure(qs__setting *setting, qs_profile *mine, qs_profile *all
     device_describe(setting, mine->class_);
     QS_GOTO(stages_run(setting, &mixes, &found));
     QS_GOTO(qs__batches_measure(setting, &mixes, &others));
+    QS_GOTO(qs__lengths_measure(setting, &mixes, &shorter));
     QS_GOTO(qs_comm_agree(comm, qs__class_fill(setting, &memory, &mixes, &cases, &figures, mine->class_)));
     QS_GOTO(qs_comm_agree(comm, qs__batches_fill(setting, &memory, &mixes, &cases, &others, mine->class_, all)));
+    QS_GOTO(qs_comm_agree(comm, qs__lengths_fill(setting, &memory, &shorter, mine->class_, all)));
     conditions_end(&start, setting->options->pinned, qs_comm_library(comm), &mine->class_->conditions);
     QS_GOTO(classes_merge(setting, mine, all));
     if (setting->rank == 0) status = checks_fill(setting->options, &figures.checked, all);
@@ -241,6 +244,7 @@ static qs_status measure(qs__setting *setting, qs_profile *mine, qs_profile *all
     setting->part_share = 1;
     qs__progress(setting, 1, "done");
 done:
+    qs__lengths_release(&shorter);
     qs__batches_release(&others);
     qs__step_figures_release(&figures);
     qs__mixes_release(&mixes);

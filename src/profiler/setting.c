@@ -20,9 +20,10 @@ void qs__progress(const qs__setting *setting, double fraction, const char *what)
 qs_status qs__batch_fill(const qs__setting *setting, qs_executor *executor, int64_t step, int64_t batch) {
     const qs_dataset *set = &setting->training;
     const int64_t first = (step * setting->ranks + setting->rank) * batch;
-    const qs_augmentation augmentation = qs_augmentation_standard(set, setting->job->augmentation, setting->job->seed, first / set->count);
+    const qs_augmentation augmentation =
+        qs_augmentation_standard(set, setting->job->augmentation, setting->job->seed, first / setting->ordered);
     for (int64_t i = 0; i < batch; i++)
-        setting->indices[i] = setting->order[(first + i) % set->count];
+        setting->indices[i] = setting->order[(first + i) % setting->ordered];
     return qs_executor_load(executor, setting->graph, set, &augmentation, setting->indices, batch);
 }
 
@@ -43,6 +44,9 @@ static qs_status options_check(const qs__setting *setting) {
     const qs_profile_options *options = setting->options;
     const int wanted = qs_cluster_ranks(options->cluster);
     QS_TRY(batches_check(options));
+    if (options->job->lengths.count > 1 && options->batches + options->checks > 0)
+        return qs_fail(QS_UNSUPPORTED, "%d lengths with other batches or checks of plans: both are measured at one length",
+                       options->job->lengths.count);
     if (options->repetitions < 2) return qs_fail(QS_USAGE, "repetitions %d: a median needs at least 2", options->repetitions);
     if (options->statistics_iterations < 0)
         return qs_fail(QS_USAGE, "statistics iterations %d: at least 0", options->statistics_iterations);
@@ -65,7 +69,8 @@ static qs_status data_load(qs__setting *setting) {
     }
     QS_TRY(qs_allocate((size_t)setting->training.count, sizeof *setting->order, &setting->order));
     QS_TRY(qs_allocate((size_t)setting->job->batch, sizeof *setting->indices, &setting->indices));
-    qs_random_permutation(qs_random_key(setting->job->seed, 0, 0, 0), setting->training.count, setting->order);
+    setting->ordered = setting->training.count;
+    qs_random_permutation(qs_random_key(setting->job->seed, 0, 0, 0), setting->ordered, setting->order);
     qs_heap_trim();
     setting->data_bytes = fmax((double)qs_resident_bytes() - before, 0);
     return QS_OK;
@@ -93,10 +98,12 @@ qs_status qs__setting_open(qs__setting *setting) {
     setting->job = options->job;
     setting->rank = qs_comm_rank(setting->comm);
     setting->ranks = qs_comm_size(setting->comm);
-    setting->part_share = 1 / (1 + options->batches * their_time);
+    const int shorter = options->job->lengths.count > 1 ? options->job->lengths.count - 1 : 0;
+    setting->part_share = 1 / (1 + (options->batches + shorter) * their_time);
     QS_TRY(options_check(setting));
     setting->class_ = &options->cluster->class_[qs_cluster_class_of(options->cluster, setting->rank)];
     setting->graph = options->graph ? options->graph : setting->opened;
+    QS_TRY(qs_graph_lengths_make(setting->graph, &setting->job->lengths, &setting->lengths));
     QS_TRY(recipes_list(setting));
     QS_TRY(qs_comm_open("self", &setting->self));
     return data_load(setting);
@@ -107,6 +114,7 @@ void qs__setting_release(qs__setting *setting) {
         qs_dataset_release(&setting->training);
         qs_dataset_release(&setting->test);
     }
+    qs_graph_lengths_release(&setting->lengths);
     qs_graph_release(setting->opened);
     qs_comm_close(setting->self);
     free(setting->order);
@@ -123,4 +131,25 @@ qs_status qs__setting_at_batch(const qs__setting *from, const qs_profile_options
     out->part_from = out->part_share * (1 + index * their_time);
     snprintf(out->part, sizeof out->part, " at batch %lld (%d of %d)", (long long)job->batch, index + 1, batches);
     return qs_allocate((size_t)job->batch, sizeof *out->indices, &out->indices);
+}
+
+qs_status qs__setting_at_length(const qs__setting *from, const qs_profile_options *options, int index, qs__setting *out) {
+    const qs_lengths *lengths = &from->job->lengths;
+    const int64_t most = lengths->at[index], least = index > 0 ? lengths->at[index - 1] + 1 : 0;
+    const int32_t *length = from->training.length;
+    *out = *from;
+    out->options = options;
+    out->graph = from->lengths.graph[index];
+    out->indices = out->order = NULL;
+    out->ordered = 0;
+    out->part_from = out->part_share * (1 + index * their_time);
+    snprintf(out->part, sizeof out->part, " at length %lld (%d of %d)", (long long)most, index + 1, lengths->count - 1);
+    if (!length) return qs_fail(QS_USAGE, "length %lld: the samples all have one length", (long long)most);
+    QS_TRY(qs_allocate((size_t)from->training.count, sizeof *out->order, &out->order));
+    QS_TRY(qs_allocate((size_t)from->job->batch, sizeof *out->indices, &out->indices));
+    for (int shorter = 0; shorter < 2 && out->ordered == 0; shorter++)
+        for (int64_t i = 0; i < from->ordered; i++)
+            if (length[from->order[i]] <= most && (shorter || length[from->order[i]] >= least)) out->order[out->ordered++] = from->order[i];
+    if (out->ordered > 0) return QS_OK;
+    return qs_fail(QS_USAGE, "length %lld: no training sample is so short; leave it out", (long long)most);
 }

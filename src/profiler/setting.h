@@ -15,13 +15,14 @@ typedef struct qs__setting {
     qs_comm *comm; /* all ranks */
     qs_comm *self; /* steps are timed without waiting for others: all-reduces are priced on their own */
     int rank, ranks;
-    const qs_class *class_; /* of this rank */
-    const qs_graph *graph;
-    qs_graph *opened; /* the same, where it is to be released here */
+    const qs_class *class_;   /* of this rank */
+    const qs_graph *graph;    /* at the length at hand */
+    qs_graph *opened;         /* of the longest, where it is to be released here */
+    qs_graph_lengths lengths; /* at every length of the job */
     qs_recipe recipe[QS__MOST_RECIPES];
     int recipes;
     qs_dataset training, test;
-    int64_t *order;               /* (training.count) permutation */
+    int64_t *order, ordered;      /* (ordered) permutation of the training samples, or of those of the length at hand */
     int64_t *indices;             /* (batch) scratch of qs__batch_fill */
     double data_bytes;            /* that the process grew by when it read its sample sets; what the heap rounds up included */
     char part[64];                /* " at batch 96 (1 of 2)": what other batches than the job's add to what is told */
@@ -34,6 +35,9 @@ void qs__setting_release(qs__setting *setting);
 /* The same at another batch: the `index`-th of options->batches. Only `indices` is its own; the rest belongs to `from`, job and options to
  * the caller. */
 qs_status qs__setting_at_batch(const qs__setting *from, const qs_profile_options *options, const qs_job *job, int index, qs__setting *out);
+/* The same at one of the shorter lengths, with samples that are padded to it, or with shorter ones where there are none; QS_USAGE: there
+ * are no such either. `indices` and `order` are its own. */
+qs_status qs__setting_at_length(const qs__setting *from, const qs_profile_options *options, int index, qs__setting *out);
 /* Tells rank 0's caller how far things are; fraction of this setting's own work. */
 void qs__progress(const qs__setting *setting, double fraction, const char *what);
 /* Fills inputs and target of an executor with the samples of (step, rank); `batch` samples a rank. */

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A plan on a cluster: every class lowered from the profile's kernel rows, priced, replayed with all ranks. A predictor keeps the schedules
- * of its last question, so that a change of one class lowers that class alone. */
+/* A plan on a cluster, at one length of its samples: every class lowered from the profile's kernel rows, priced, replayed with all ranks. A
+ * predictor keeps the schedules of its last question, so that a change of one class lowers that class alone. */
+#include "replayer_internal.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "qsync/replayer.h"
 
 static const double most_jitter = 0.1; /* a profile with more than this is told of: its machine had other work */
 
@@ -24,7 +24,7 @@ typedef struct class_work {
     int64_t program_bytes, shared_bytes; /* of the process: the schedule's own, and pages of code that other programs share */
 } class_work;
 
-struct qs_predictor {
+struct qs__predictor {
     const qs_graph *graph;
     const qs_cluster *cluster;
     const qs_profile *profile;
@@ -70,7 +70,7 @@ static void process_bytes_find(class_work *work) {
     }
 }
 
-static qs_status class_lower(const qs_predictor *one, int c) {
+static qs_status class_lower(const qs__predictor *one, int c) {
     class_work *work = &one->work[c];
     const qs_lowering lowering = {.graph = one->graph,
                                   .batch = work->batch,
@@ -91,7 +91,7 @@ static qs_status class_lower(const qs_predictor *one, int c) {
 }
 
 /* Lowers a class unless its batch and recipes are those of the last question. */
-static qs_status class_update(const qs_predictor *one, int c, const qs_recipe *const *recipe) {
+static qs_status class_update(const qs__predictor *one, int c, const qs_recipe *const *recipe) {
     class_work *work = &one->work[c];
     const size_t bytes = (size_t)one->graph->nodes * sizeof(qs_recipe *);
     if (work->schedule && work->schedule->batch == work->batch && memcmp(work->recipe, recipe, bytes) == 0) return QS_OK;
@@ -102,7 +102,7 @@ static qs_status class_update(const qs_predictor *one, int c, const qs_recipe *c
     return status;
 }
 
-static void class_report(const qs_predictor *one, int c, qs_prediction_class *out) {
+static void class_report(const qs__predictor *one, int c, qs_prediction_class *out) {
     const class_work *work = &one->work[c];
     const qs_schedule *schedule = work->schedule;
     const int64_t memory_limit = one->cluster->class_[c].memory_limit;
@@ -130,7 +130,7 @@ static void class_report(const qs_predictor *one, int c, qs_prediction_class *ou
 /* ---- Ranks -------------------------------------------------------------------------------------------------------------------------- */
 
 /* A what-if slowdown, of one rank or of all ranks of a class. */
-static qs_status slowdown_apply(qs_predictor *one, const qs_slowdown *slowdown) {
+static qs_status slowdown_apply(qs__predictor *one, const qs_slowdown *slowdown) {
     int index;
     if (!(slowdown->factor > 0) || !isfinite(slowdown->factor))
         return qs_fail(QS_USAGE, "slowdown by %g: the factor must be positive", slowdown->factor);
@@ -143,7 +143,7 @@ static qs_status slowdown_apply(qs_predictor *one, const qs_slowdown *slowdown) 
 }
 
 /* The all-reduce of every bucket, which is the same for all plans. */
-static qs_status reduces_price(qs_predictor *one) {
+static qs_status reduces_price(qs__predictor *one) {
     const qs_schedule *schedule = one->work[0].schedule;
     const qs_all_reduce what = {one->job->algorithm, one->ranks, one->host, qs_cluster_network(one->cluster), one->job->wire};
     qs_all_reduce_cost *reduce = NULL;
@@ -160,7 +160,7 @@ done:
 }
 
 /* Times of classes, those of their first rank, and of groups. */
-static qs_status times_fill(const qs_predictor *one, qs_replay_result *result, qs_prediction *out) {
+static qs_status times_fill(const qs__predictor *one, qs_replay_result *result, qs_prediction *out) {
     int first = 0;
     double samples = 0;
     for (int c = 0; c < out->classes; first += one->cluster->class_[c++].count) {
@@ -192,7 +192,7 @@ static qs_status times_fill(const qs_predictor *one, qs_replay_result *result, q
 }
 
 /* All ranks of a class run its schedule at its costs. */
-static qs_status ranks_replay(const qs_predictor *one, char **trace, qs_prediction *out) {
+static qs_status ranks_replay(const qs__predictor *one, char **trace, qs_prediction *out) {
     qs_replay_case in = {.profile = one->profile, .reduce = one->reduce, .ranks = one->ranks, .with_events = trace != NULL};
     qs_replay_rank *rank = NULL;
     qs_replay_result result = {0};
@@ -237,7 +237,7 @@ static const char *plural(int count, const char *one, const char *more) {
     return count == 1 ? one : more;
 }
 
-static void notes_fill(const qs_predictor *one, qs_prediction *out) {
+static void notes_fill(const qs__predictor *one, qs_prediction *out) {
     const int measured = one->profile->statistics.ranks, buckets = one->work[0].schedule->buckets;
     int b = 0;
     while (b < buckets && !one->reduce[b].extrapolated)
@@ -270,7 +270,7 @@ static qs_status class_check(const qs_class *one, const qs_class_profile *profil
                    one->name, profile->threads, profile->speed, one->threads, one->speed);
 }
 
-static qs_status class_make(qs_predictor *one, int c) {
+static qs_status class_make(qs__predictor *one, int c) {
     class_work *work = &one->work[c];
     const qs_class_profile *profile = work->profile = qs_profile_class(one->profile, one->cluster->class_[c].name);
     work->batch = one->job->batch;
@@ -284,13 +284,12 @@ static qs_status class_make(qs_predictor *one, int c) {
     return qs_allocate((size_t)one->graph->nodes, sizeof *work->recipe, &work->recipe);
 }
 
-qs_status qs_predictor_create(const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,
-                              const qs_cost_options *options, qs_predictor **out) {
-    qs_predictor *one = NULL;
+qs_status qs__predictor_create(const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,
+                               const qs_cost_options *options, qs__predictor **out) {
+    qs__predictor *one = NULL;
     qs_status status = QS_OK;
-    if (job->lengths.count > 1) return qs_fail(QS_UNSUPPORTED, "%d lengths: plans are made for one", job->lengths.count);
     QS_TRY(qs_allocate(1, sizeof *one, &one));
-    *one = (qs_predictor){.graph = graph, .cluster = cluster, .profile = profile, .job = job, .ranks = qs_cluster_ranks(cluster)};
+    *one = (qs__predictor){.graph = graph, .cluster = cluster, .profile = profile, .job = job, .ranks = qs_cluster_ranks(cluster)};
     if (options) one->options = *options;
     QS_GOTO(qs_allocate((size_t)cluster->classes, sizeof *one->work, &one->work));
     for (int c = 0; c < cluster->classes; c++)
@@ -306,12 +305,12 @@ qs_status qs_predictor_create(const qs_graph *graph, const qs_cluster *cluster, 
     *out = one;
     one = NULL;
 done:
-    qs_predictor_release(one);
+    qs__predictor_release(one);
     return status;
 }
 
 /* Any batch but the job's has to be one that the profile says it knows: else the message would be about the first case that lacks a row. */
-static qs_status batch_check(const qs_predictor *one, int c, int64_t batch) {
+static qs_status batch_check(const qs__predictor *one, int c, int64_t batch) {
     const qs_profile *profile = one->profile;
     if (batch == one->job->batch || qs_profile_batch_find(profile, batch)) return QS_OK;
     const int last = profile->batches - 1;
@@ -323,7 +322,7 @@ static qs_status batch_check(const qs_predictor *one, int c, int64_t batch) {
                    (long long)profile->batch_row[last].samples);
 }
 
-qs_status qs_predictor_batches(qs_predictor *one, const int64_t *batch) {
+qs_status qs__predictor_batches(qs__predictor *one, const int64_t *batch) {
     for (int c = 0; c < one->cluster->classes; c++)
         if (batch) QS_TRY(batch_check(one, c, batch[c]));
     for (int c = 0; c < one->cluster->classes; c++)
@@ -331,14 +330,14 @@ qs_status qs_predictor_batches(qs_predictor *one, const int64_t *batch) {
     return QS_OK;
 }
 
-void qs_predictor_tensors(qs_predictor *one, const qs_tensor_table *const *tensors) {
+void qs__predictor_tensors(qs__predictor *one, const qs_tensor_table *const *tensors) {
     for (int c = 0; c < one->cluster->classes; c++) {
         class_forget(&one->work[c]);
         one->work[c].tensors = tensors ? tensors[c] : NULL;
     }
 }
 
-qs_status qs_predictor_ask(qs_predictor *one, const qs_recipe *const *const *recipe, char **trace, qs_prediction *out) {
+qs_status qs__predictor_ask(qs__predictor *one, const qs_recipe *const *const *recipe, char **trace, qs_prediction *out) {
     const int classes = one->cluster->classes;
     qs_prediction prediction = {.fits = true, .classes = classes};
     qs_status status = QS_OK;
@@ -358,7 +357,7 @@ done:
     return status;
 }
 
-void qs_predictor_release(qs_predictor *one) {
+void qs__predictor_release(qs__predictor *one) {
     if (!one) return;
     for (int c = 0; one->work && c < one->cluster->classes; c++) {
         class_forget(&one->work[c]);
@@ -374,21 +373,10 @@ void qs_predictor_release(qs_predictor *one) {
     free(one);
 }
 
-qs_status qs_predict_trace(const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,
-                           const qs_recipe *const *const *recipe, const qs_cost_options *options, char **trace, qs_prediction *out) {
-    qs_predictor *predictor = NULL;
-    QS_TRY(qs_predictor_create(graph, cluster, profile, job, options, &predictor));
-    const qs_status status = qs_predictor_ask(predictor, recipe, trace, out);
-    qs_predictor_release(predictor);
-    return status;
-}
-
-qs_status qs_predict(const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,
-                     const qs_recipe *const *const *recipe, const qs_cost_options *options, qs_prediction *out) {
-    return qs_predict_trace(graph, cluster, profile, job, recipe, options, NULL, out);
-}
-
 void qs_prediction_release(qs_prediction *prediction) {
+    for (int k = 0; k < prediction->lengths; k++)
+        free(prediction->length[k].class_);
+    free(prediction->length);
     free(prediction->class_);
     free(prediction->group);
     free(prediction->late_us);

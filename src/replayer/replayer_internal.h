@@ -10,6 +10,18 @@
  * wait; 0: not known. */
 double qs__speed_beside(int ranks, int active, double together_us, double alone_us);
 
+/* ---- predict.c: a predictor of one length, as the public one of several ----------------------------------------------------------- */
+
+/* `graph` is the model at that length, the profile has rows for it; job->lengths do not matter. qs__predictor_ask fails as the public one
+ * does, and then gives nothing. */
+typedef struct qs__predictor qs__predictor;
+qs_status qs__predictor_create(const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,
+                               const qs_cost_options *options, qs__predictor **out);
+qs_status qs__predictor_batches(qs__predictor *one, const int64_t *batch);
+void qs__predictor_tensors(qs__predictor *one, const qs_tensor_table *const *tensors);
+qs_status qs__predictor_ask(qs__predictor *one, const qs_recipe *const *const *recipe, char **trace, qs_prediction *out);
+void qs__predictor_release(qs__predictor *one);
+
 /* ---- The state of a replay (replay.c, noise.c) ------------------------------------------------------------------------------------ */
 
 typedef struct qs__normal {

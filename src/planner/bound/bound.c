@@ -374,6 +374,7 @@ qs_status qs__bound_of_class(const qs_candidate *candidate, int class_index, dou
 qs_status qs__bound_of_plan(const qs_candidate *candidate, int class_index, double *value) {
     *value = 0;
     if (!(candidate->limit_us > 0) || candidate->costs.no_casts || !qs__class_is_lowered(candidate, class_index)) return QS_OK;
+    if (candidate->lengths.count > 1) return QS_OK; /* its tables are of one length, the limit is of all */
     for (int c = 0; c < candidate->cluster->classes; c++)
         if (candidate->batch[c] != candidate->job->batch) return QS_OK;
     if (candidate->proven) {

@@ -34,6 +34,7 @@ struct qs__search {
     qs_host_slowdown slowdown;
     double *alone, *work_us, *end_us; /* (classes) of the last full prediction; scratch */
     double iteration_offset;
+    double scale;    /* the mean over lengths, over the longest one, of which the mappers are; 1: there is one length */
     int64_t changed; /* so far */
 };
 
@@ -146,6 +147,7 @@ qs_status qs__search_create(qs_candidate *candidate, qs__search **out) {
     qs_status status = QS_OK;
     QS_TRY(qs_allocate(1, sizeof *one, &one));
     one->candidate = candidate;
+    one->scale = 1;
     QS_GOTO(qs_allocate(classes, sizeof *one->class_, &one->class_));
     for (int c = 0; c < (int)classes; c++) {
         QS_GOTO(mapper_get(one, c));
@@ -305,17 +307,17 @@ static void classes_pace(const qs__search *one) {
 
 double qs__search_iteration_us(qs__search *search) {
     classes_pace(search);
-    return qs_quick_iteration(&search->pace, -1) + search->iteration_offset;
+    return search->scale * (qs_quick_iteration(&search->pace, -1) + search->iteration_offset);
 }
 
 double qs__search_alone_us(qs__search *search, int class_index) {
     classes_pace(search);
-    return qs_quick_iteration(&search->pace, class_index) + search->iteration_offset;
+    return search->scale * (qs_quick_iteration(&search->pace, class_index) + search->iteration_offset);
 }
 
 double qs__search_compute_us(const qs__search *search, int class_index) {
     const search_class *one = &search->class_[class_index];
-    return search->pace.class_[class_index].start_us + qs_cost_mapper_us(one->mapper) + one->rest_offset;
+    return search->scale * (search->pace.class_[class_index].start_us + qs_cost_mapper_us(one->mapper) + one->rest_offset);
 }
 
 int64_t qs__search_live_bytes(const qs__search *search, int class_index) {
@@ -345,23 +347,27 @@ int64_t qs__search_changes(const qs__search *search) {
 /* ---- The full prediction ---- */
 
 /* Work of a class before its update, with what all-reduces did not take. */
-static double full_work_us(const qs__search *one, const qs_prediction *full, int c) {
-    const qs_phase_times *phases = &full->class_[c].phases;
+static double full_work_us(const qs__search *one, const qs_prediction_class *full, int c) {
+    const qs_phase_times *phases = &full[c].phases;
     return one->pace.class_[c].start_us + (phases->forward_us + phases->backward_us + phases->cast_us);
 }
 
 /* What a full prediction of the present choices found beyond the quick answers. It has host slowdown in it, which depends on all classes'
- * times without it: these are found in turn. */
+ * times without it: these are found in turn. Of several lengths the quick answers are those of the longest, held against what was predicted
+ * of it, and scaled to the mean: so a change counts as much as it is of a step there. */
 static void calibrate(qs__search *one, const qs_prediction *full) {
     enum { TURNS = 8 };
+    const qs_prediction_length *longest = full->lengths > 0 ? &full->length[full->lengths - 1] : NULL;
+    const qs_prediction_class *at = longest ? longest->class_ : full->class_;
+    const double iteration_us = longest ? longest->iteration_us : full->iteration_us;
     for (int c = 0; c < full->classes; c++) {
-        one->alone[c] = full->class_[c].alone;
-        one->work_us[c] = full_work_us(one, full, c);
+        one->alone[c] = at[c].alone;
+        one->work_us[c] = full_work_us(one, at, c);
     }
     for (int i = 0; i < TURNS; i++) {
         qs_host_slowdown_ends(&one->slowdown, one->work_us, one->alone, one->end_us);
         for (int c = 0; c < full->classes; c++)
-            if (one->end_us[c] > 0) one->work_us[c] *= full_work_us(one, full, c) / one->end_us[c];
+            if (one->end_us[c] > 0) one->work_us[c] *= full_work_us(one, at, c) / one->end_us[c];
     }
     for (int c = 0; c < full->classes; c++) {
         search_class *class_ = &one->class_[c];
@@ -370,7 +376,9 @@ static void calibrate(qs__search *one, const qs_prediction *full) {
         class_->packing_bytes = (int64_t)full->class_[c].arena_bytes - qs__search_live_bytes(one, c);
     }
     one->iteration_offset = 0;
-    one->iteration_offset = full->iteration_us - qs__search_iteration_us(one);
+    one->scale = 1;
+    one->iteration_offset = iteration_us - qs__search_iteration_us(one);
+    one->scale = full->iteration_us / iteration_us;
 }
 
 qs_status qs__search_predict(qs__search *search, qs__full_answer *out) {

@@ -187,6 +187,20 @@ qs_status qs__batches_fill(const qs__setting *setting, const qs__memory *memory,
                            qs__batches *batches, qs_class_profile *out, qs_profile *all);
 void qs__batches_release(qs__batches *batches);
 
+/* ---- lengths.c: kernels at shorter lengths than the longest ---- */
+
+typedef struct qs__length qs__length;
+typedef struct qs__shorter {
+    int count;
+    qs__length *at; /* (count) ascending */
+} qs__shorter;
+/* Nothing where the job has one length. Release also after a failure. */
+qs_status qs__lengths_measure(const qs__setting *setting, const qs__mixes *mixes, qs__shorter *out);
+/* Adds the rows of all lengths to the finished class, and their list, with how many samples have each, to the profile. */
+qs_status qs__lengths_fill(const qs__setting *setting, const qs__memory *memory, qs__shorter *shorter, qs_class_profile *out,
+                           qs_profile *all);
+void qs__lengths_release(qs__shorter *shorter);
+
 /* ---- copies.c: between host and device ---- */
 
 /* Alone on a rank; `known` stays false where the host sees the device's memory. */

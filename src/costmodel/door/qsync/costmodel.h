@@ -142,6 +142,7 @@ QS_API double qs_published_rate(const qs_published_device *device, const qs_form
  * messages by 70 % of a link: the slowest device link within a host, the slowest bytes_per_second between hosts. Scratch, the process and
  * the loading of data count 0. The profile knows the job's batch and those around it in steps of a sixteenth of it, from `least` to `most`
  * (both the job's: no others), so that classes can have unequal ones. Right for comparing devices and formats; for absolute times measure.
+ * Of a job with several lengths there are rows for each; how many samples have it (length_row[].samples, 0 here) is the caller's to count.
  * No statistics: those are of data, and come from a measured profile of the same model.
  *
  * QS_USAGE for a class without a device or with one that is not published, and for batches that the job's is not among; QS_UNSUPPORTED for

@@ -70,6 +70,10 @@ QS_API qs_status qs_profile_measure(const qs_profile_options *options, qs_device
  * as if all had it, one batch after the other: a machine whose pace changes meanwhile bends the lines. Each takes about as long as the
  * job's own and is measured anew after an interruption. QS_USAGE for a batch below 1, or twice the same. */
 
+/* Several lengths. With job->lengths the plans are timed at each of them, with samples that have it, and kernels have rows for all; the
+ * profile says how many training samples have each. Statistics, conversions, overheads and what a process holds are those of the longest.
+ * QS_UNSUPPORTED together with batches or checks; QS_USAGE for a length that no sample is short enough for. */
+
 /* Checks. The steps of options->check are visited in turn with the profile's own plans, all-reduces included, in the same disturbed or
  * quiet minutes: what differs from a prediction is the prediction's fault, not the machine's. No figure is taken from them. A visit is a
  * step that is not timed and fifty that are, one after the other; with 4 repetitions or more a check has at least two. `check` of the

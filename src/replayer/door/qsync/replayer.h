@@ -151,6 +151,13 @@ typedef struct qs_prediction_group {
     double compute_us, waiting_us, reducing_us;
     qs_phase_times phases;
 } qs_prediction_group;
+/* A step of one of several lengths. */
+typedef struct qs_prediction_length {
+    int64_t length;
+    double share; /* of the samples */
+    double iteration_us;
+    qs_prediction_class *class_; /* (classes) */
+} qs_prediction_length;
 enum { QS_PREDICTION_NOTES = 6 };
 typedef struct qs_prediction {
     double iteration_us, samples_per_second; /* global batch / iteration */
@@ -160,10 +167,15 @@ typedef struct qs_prediction {
     qs_prediction_class *class_; /* (classes) times of its first rank; caller releases with qs_prediction_release */
     int groups;
     qs_prediction_group *group;
-    double *late_us; /* (groups x groups) as in qs_replay_result */
-    int notes;       /* which figures stand on less than a measurement */
+    double *late_us;              /* (groups x groups) as in qs_replay_result */
+    int lengths;                  /* 0: the job has one */
+    qs_prediction_length *length; /* (lengths) ascending */
+    int notes;                    /* which figures stand on less than a measurement */
     char note[QS_PREDICTION_NOTES][160];
 } qs_prediction;
+/* Of a job with several lengths (job->lengths, which must be the profile's: QS_MISMATCH) times are means over them, each weighted by the
+ * share of the profile's samples that have it (docs/method.md eq. (4.13)): iteration_us is then the expected time of a full-size step.
+ * Memory is that of the length that needs most, kernels are those of all; hash, categories and the trace are of the longest. */
 /* recipe[class][node]: NULL entries mean fp32. */
 QS_API qs_status qs_predict(const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,
                             const qs_recipe *const *const *recipe, const qs_cost_options *options, qs_prediction *out);
