@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
+// links: profiler planner
 /* Batches of several lengths: a step at a short length is the step padded to the longest one; runs repeat and go on bit for bit; memory is
  * that of the longest; what was planned of each length is checked and told. */
 #include "lengths_support.h"
+
+#include "qsync/planner.h"
+#include "qsync/profiler.h"
 
 static qs_train_result train(bench *here) {
     qs_train_result result;
@@ -243,6 +247,86 @@ TEST(memory_is_that_of_the_longest) {
     bench_close(&here);
 }
 
+/* Between two steps, in the middle of an epoch: every length gets the new plan's programs, and what lasts stays where it is. */
+TEST(another_plan_on_the_way) {
+    uint64_t hash[2];
+    for (int watched = 0; watched < 2; watched++) {
+        bench here;
+        sentences own;
+        qs_plan plan;
+        char path[128];
+        bench_open(&here, fast_backend(), "self", small_bert, 16);
+        sentences_open(&here, small_bert, &own);
+        here.job.epochs = 3;
+        plan_make(&here, &own, &plan);
+        snprintf(path, sizeof path, "%s/new.json", here.folder);
+        assert_ok(qs_plan_write(path, &plan));
+        here.options.watch_plan = watched ? path : NULL;
+        here.options.watch_after = 10;
+        qs_train_result result = train(&here);
+        assert_int_equal(result.replans, watched);
+        hash[watched] = result.weights_hash;
+        result_release(&result);
+        qs_plan_release(&plan);
+        sentences_close(&own);
+        bench_close(&here);
+    }
+    assert_true(hash[0] == hash[1]);
+}
+
+/* Kernels of every length are measured, planned with their hashes, and are what runs. */
+TEST(profile_plan_train_audit) {
+    bench here;
+    sentences own;
+    qs_profile_options how;
+    qs_profile profile = {0};
+    qs_plan_options wishes;
+    qs_plan plan = {0};
+    int64_t all = 0;
+    bench_open(&here, fast_backend(), "self", small_bert, 16);
+    sentences_open(&here, small_bert, &own);
+    qs_profile_options_default(&how);
+    how.job = &here.job;
+    how.cluster = &here.cluster;
+    how.graph = own.graph;
+    how.training = &own.training;
+    how.test = &own.test;
+    how.repetitions = 2;
+    how.statistics_iterations = 2;
+    how.conversion_seconds = 0.3;
+    assert_ok(qs_profile_measure(&how, here.device, here.comm, &profile));
+    assert_int_equal(profile.lengths, 3);
+    for (int k = 0; k < 3; k++) {
+        assert_int_equal(profile.length_row[k].length, several.at[k]);
+        all += profile.length_row[k].samples;
+    }
+    assert_int_equal(all, SENTENCES);
+    qs_plan_options_default(&wishes);
+    wishes.lower_training = true;
+    assert_ok(qs_plan_make("qsync", own.graph, &here.cluster, &profile, &here.job, &wishes, &plan));
+    assert_int_equal(plan.class_[0].lengths, 3);
+    here.options.plan = &plan;
+    qs_train_result result = train(&here);
+    assert_int_equal(result.reserved_bytes[0], result.predicted_bytes[0]);
+    for (int k = 0; k < 3; k++)
+        assert_true(result.length[k].predicted_us == plan.class_[0].length[k].iteration_us && result.length[k].predicted_us > 0);
+    assert_true(result.audit.rank[0].program_bytes >= plan.class_[0].predicted.program_bytes);
+    result_release(&result);
+    how.batches = 1;
+    how.batch[0] = 8;
+    qs_profile refused = {0};
+    assert_refused(qs_profile_measure(&how, here.device, here.comm, &refused), QS_UNSUPPORTED, "3 lengths with other batches");
+    how.batches = 0;
+    here.job.lengths = (qs_lengths){2, {1, LONGEST}};
+    for (int64_t n = 0; n < own.training.count; n++)
+        if (own.training.length[n] == 1) own.training.length[n] = 2;
+    assert_refused(qs_profile_measure(&how, here.device, here.comm, &refused), QS_USAGE, "length 1: no training sample is so short");
+    qs_plan_release(&plan);
+    qs_profile_release(&profile);
+    sentences_close(&own);
+    bench_close(&here);
+}
+
 TEST(what_does_not_fit_is_refused) {
     bench here;
     sentences own;
@@ -275,4 +359,4 @@ TEST(what_does_not_fit_is_refused) {
 }
 
 TEST_MAIN(padding_changes_nothing, a_run_learns_and_repeats, evaluation_and_training_see_the_same_loss, a_stopped_run_goes_on,
-          memory_is_that_of_the_longest, what_does_not_fit_is_refused)
+          memory_is_that_of_the_longest, another_plan_on_the_way, profile_plan_train_audit, what_does_not_fit_is_refused)
