@@ -2,9 +2,10 @@
 /* attention: softmax(q kᵀ / sqrt(d)) v of every head (Vaswani et al., 2017), with the probabilities never stored.
  *
  * Inputs: queries [N, heads·d, M], keys [N, key_heads·d, K], values [N, key_heads·e, K] and, where positions are padded,
- * keep [N,K]. Heads lie side by side in the channels; query head h reads the key head h / (heads / key_heads) (grouped queries: Ainslie et
- * al., 2023). dst [N, heads·e, M]. Passes: forward and inference src src2 src3 keep? dst; backward src src2 src3 keep? diff_dst diff_src
- * diff_src2 diff_src3, which forms the probabilities anew and reads nothing else that forward made.
+ * keep [N,K]; or keep [N,M·K], any mask, which tells for each query by itself what it sees. Heads lie side by side in the channels; query
+ * head h reads the key head h / (heads / key_heads) (grouped queries: Ainslie et al., 2023). dst [N, heads·e, M]. Passes: forward and
+ * inference src src2 src3 keep? dst; backward src src2 src3 keep? diff_dst diff_src diff_src2 diff_src3, which forms the probabilities anew
+ * and reads nothing else that forward made.
  *
  * Position m of the queries stands at m + K - M among the keys. It sees those that keep does not leave out, where causal up to its own
  * place, and with a `window` w those less than w away from it. One that sees none gives 0, and no gradient to anything. Keys and values
@@ -57,12 +58,14 @@ static qs_status extents(const qs_attributes *with, const qs_shape *src, qs_atte
         return qs_fail(QS_USAGE, "attention: %lld samples of queries, %lld with %lld keys, %lld with %lld values: as many are needed",
                        (long long)all.samples, (long long)keys->dim[0], (long long)all.keys, (long long)values->dim[0],
                        (long long)values->dim[2]);
-    if (keep->axes && (keep->axes != 2 || keep->dim[0] != all.samples || keep->dim[1] != all.keys))
-        return qs_fail(QS_USAGE, "attention: keep is %s, the keys need [%lld,%lld]", qs_shape_text(keep, text), (long long)all.samples,
-                       (long long)all.keys);
     if (all.queries % all.sequences != 0 || all.keys % all.sequences != 0)
         return qs_fail(QS_USAGE, "attention: %lld sequences do not divide %lld queries and %lld keys", (long long)all.sequences,
                        (long long)all.queries, (long long)all.keys);
+    const int64_t pairs = all.queries / all.sequences * all.keys;
+    if (keep->axes && (keep->axes != 2 || keep->dim[0] != all.samples || (keep->dim[1] != all.keys && keep->dim[1] != pairs)))
+        return qs_fail(QS_USAGE, "attention: keep is %s, the keys need [%lld,%lld], or for each query [%lld,%lld]",
+                       qs_shape_text(keep, text), (long long)all.samples, (long long)all.keys, (long long)all.samples, (long long)pairs);
+    all.masked = keep->axes && keep->dim[1] != all.keys;
     *out = all;
     return QS_OK;
 }
@@ -188,7 +191,8 @@ static void probabilities(const inputs *in, const row *r) {
     const qs_random_stream draws = qs_attention_draws(all, in->run, r->sample, r->head, r->query);
     double largest = -HUGE_VAL, sum = 0;
     for (int64_t k = 0; k < all->keys; k++) {
-        const bool sees = k >= unseen && k < seen && (!in->keep || in->keep[r->sample * all->keys + k] != 0);
+        const int64_t line = all->masked ? r->sample * all->queries + r->query : r->sample;
+        const bool sees = k >= unseen && k < seen && (!in->keep || in->keep[line * all->keys + k] != 0);
         const float *query = in->queries + r->at, *key = key_of(in, r, k);
         double score = 0;
         for (int64_t i = 0; i < all->width; i++)
@@ -362,6 +366,8 @@ static const char *const cases[] = {
     EVERY("fp32", "[2,8,50]", "[2,4,50]", "[2,4,50]", "", "[2,8,50]", " heads=2 key_heads=1 causal=1 window=3"),
     EVERY("fp32", "[1,8,40]", "[1,8,170]", "[1,8,170]", " keep=fp32[1,170]", "[1,8,40]", " heads=2 probability=0.5 window=7"),
     EVERY("bf16", "[1,16,300]", "[1,16,300]", "[1,16,300]", "", "[1,16,300]", " heads=1 causal=1 window=40 sequences=2"),
+    EVERY("fp32", "[3,8,37]", "[3,8,41]", "[3,8,41]", " keep=fp32[3,1517]", "[3,8,37]", " heads=2"),
+    EVERY("bf16", "[2,16,70]", "[2,16,70]", "[2,16,70]", " keep=fp32[2,2450]", "[2,16,70]", " heads=1 causal=1 sequences=2"),
     NULL};
 
 const qs_op qs__op_attention = {

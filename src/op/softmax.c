@@ -2,7 +2,8 @@
 /* softmax over the channels of every position: dst[k] = exp(scale · src[k] - m) / Σ exp(scale · src[l] - m), m their maximum. Of scores
  * [N,K,H,M] these are the keys of every query. With `causal` the position m of the last axis, which is as long as there are channels, has
  * the channels up to m only; with a `window` w, those less than w away from m; keep [N,C] says by 0 which channels of a sample are left
- * out. What is left out is 0, and so are positions of which all is left out.
+ * out, keep [N,M·C] which of each of the M positions of the last axis. What is left out is 0, and so are positions of which all is left
+ * out.
  *
  * Passes: forward src keep? dst; backward src keep? diff_dst diff_src, diff_src[k] = scale · y[k] (diff_dst[k] - Σ y[l] diff_dst[l]) where
  * y is the result, not rounded to its format. */
@@ -11,10 +12,18 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* keep says of each position of the last axis which channels it has. */
+static bool masked_by_position(const qs_case *one, const qs_shape *src) {
+    const int64_t channels = src->dim[1], last = src->dim[src->axes - 1];
+    const qs_shape needed = qs_shape_of(2, src->dim[0], channels * last);
+    return src->axes > 2 && last > 1 && qs_shape_equal(qs__shape(one, QS_KEEP), &needed);
+}
+
 static qs_status check(const qs_case *one, qs_role src) {
     QS_TRY(qs__need_axes(one, src, 2, 4));
     const qs_shape *shape = qs__shape(one, src);
     QS_TRY(one->op->infer(&one->attributes, shape, 0, &(qs_shape){0}));
+    if (qs__present(one, QS_KEEP) && masked_by_position(one, shape)) return QS_OK;
     return qs__need_shape(one, QS_KEEP, qs_shape_of(2, shape->dim[0], shape->dim[1]));
 }
 
@@ -45,6 +54,7 @@ typedef struct rows {
     const qs_case *one;
     int64_t count, of_sample, channels, positions;
     const int32_t *keep;
+    bool masked;       /* keep is of each position */
     float *src, *diff; /* diff NULL: forward */
     double *result;
 } rows;
@@ -55,7 +65,8 @@ static double row_powers(const rows *w, int64_t r, double *to) {
     const int64_t place = r % w->positions, window = w->one->attributes.window > 0 ? (int64_t)w->one->attributes.window : INT64_MAX / 2;
     const int64_t first = place - window < 0 ? 0 : place - window + 1;
     const int64_t last = w->one->attributes.causal != 0 ? place : place + window < w->channels ? place + window - 1 : w->channels - 1;
-    const int32_t *keep = w->keep ? w->keep + r / w->of_sample * w->channels : NULL;
+    const int64_t kept_row = w->masked ? r / w->of_sample * w->positions + place : r / w->of_sample;
+    const int32_t *keep = w->keep ? w->keep + kept_row * w->channels : NULL;
     const float *x = w->src + r * w->channels;
     double maximum = -HUGE_VAL, sum = 0;
     for (int64_t c = first; c <= last; c++)
@@ -89,6 +100,7 @@ static qs_status run_rows(const qs_case *one, const qs_tensor *operands, const q
     w.of_sample = w.count / shape->dim[0];
     w.positions = shape->dim[shape->axes - 1];
     if (qs__present(one, QS_KEEP)) w.keep = qs__operand(one, operands, QS_KEEP)->data;
+    w.masked = w.keep && masked_by_position(one, shape);
     qs_status status;
     QS_GOTO(qs__read(qs__operand(one, operands, QS_SRC), &w.src));
     if (backward) QS_GOTO(qs__read(qs__operand(one, operands, QS_DIFF_DST), &w.diff));
@@ -122,8 +134,13 @@ static const qs_pass passes[] = {
         EVERY(F, "[5,33]", "", " scale=1"), EVERY(F, "[2,19,3,19]", " keep=fp32[2,19]", " scale=0.5 window=4"),                   \
         EVERY(F, "[1,40,2,40]", "", " scale=0.125 causal=1 window=18")
 
-static const char *const cases[] = {SHAPES("fp32"), SHAPES("bf16"), EVERY("fp16", "[2,9,4,7]", "", " scale=0.25"),
-                                    EVERY("fp32", "[3,1,2]", "", " scale=1"), NULL};
+static const char *const cases[] = {SHAPES("fp32"),
+                                    SHAPES("bf16"),
+                                    EVERY("fp16", "[2,9,4,7]", "", " scale=0.25"),
+                                    EVERY("fp32", "[3,1,2]", "", " scale=1"),
+                                    EVERY("fp32", "[3,9,2,5]", " keep=fp32[3,45]", " scale=0.5"),
+                                    EVERY("bf16", "[3,33,7]", " keep=fp32[3,231]", " scale=1"),
+                                    NULL};
 
 const qs_op qs__op_softmax = {
     .name = "softmax",

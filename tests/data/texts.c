@@ -99,6 +99,27 @@ TEST(sst2_by_hand) {
     refused("sst2", QS_PART_TRAINING, "no file train.tsv");
 }
 
+static char last_line[512];
+
+static void line_keep(void *context, qs_log_level level, const char *line) {
+    (void)context, (void)level;
+    snprintf(last_line, sizeof last_line, "%s", line);
+}
+
+/* What was cut, left out or no UTF-8 is not refused, and is said. In the folder that sst2_by_hand made. */
+TEST(what_does_not_fit_is_counted) {
+    qs_dataset set;
+    write_text("sst2/dev.tsv", "label\tsentence\n1\tgood\n\n0\tbad \xFF\xFE film\n1\t \n0\ta a a a a a a a a a a a\n");
+    qs_log_set(line_keep, NULL);
+    const qs_status status = load_small("sst2", QS_PART_TEST, &set);
+    qs_log_set(NULL, NULL);
+    assert_ok(status);
+    assert_int_equal(set.count, 3);
+    if (!strstr(last_line, "sst2, test part: 1 of 3 sentences cut to 12 pieces, 2 empty lines left out, 2 bytes were no UTF-8"))
+        fail_msg("%s", last_line);
+    qs_dataset_release(&set);
+}
+
 TEST(ag_news_by_hand) {
     qs_dataset set;
     subfolder_make("ag_news");
@@ -254,5 +275,5 @@ TEST(published_sets) {
     }
 }
 
-TEST_MAIN_WITH(texts_setup, folder_teardown, is_described_without_files, options_are_checked, sst2_by_hand, ag_news_by_hand, mr_by_hand,
-               banking77_by_hand, clinc150_by_hand, running_text_by_hand, published_sets)
+TEST_MAIN_WITH(texts_setup, folder_teardown, is_described_without_files, options_are_checked, sst2_by_hand, what_does_not_fit_is_counted,
+               ag_news_by_hand, mr_by_hand, banking77_by_hand, clinc150_by_hand, running_text_by_hand, published_sets)

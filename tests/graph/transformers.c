@@ -130,6 +130,22 @@ TEST(choices) {
     qs_graph_release(graph);
 }
 
+/* A mask of each query is an input of integers of the extents (queries, keys). */
+TEST(masks) {
+    const qs_input input[] = {{.name = "x", .type = QS_INPUT_F32, .rank = 2, .extent = {5, 8}},
+                              {.name = "mask", .type = QS_INPUT_I32, .rank = 2, .extent = {5, 5}}};
+    const qs_attributes heads = {.heads = 2};
+    qs_graph *graph = NULL;
+    int node = 0;
+    assert_ok(qs_graph_create("masked", "rows", 2, input, &graph));
+    assert_ok(qs_graph_add(graph, "self", "attention", &heads, 4, (int[]){0, 0, 0, 1}, 0, false, &node));
+    assert_int_equal(qs_graph_integers(graph, 1), QS_KEEP);
+    assert_int_equal(graph->samples.input[1].bound, 2);
+    assert_ok(qs_graph_add(graph, "picked", "position", NULL, 1, &node, 0, false, &node));
+    assert_ok(qs_graph_finish(graph, node, NULL));
+    qs_graph_release(graph);
+}
+
 /* The head follows from what is learnt; the length from the samples; the vocabulary is the model's. */
 TEST(heads_follow_the_target) {
     static const struct {
@@ -255,5 +271,5 @@ TEST(refusals) {
     assert_refused(qs_model_build("vit:patch=16", &small, &graph), QS_USAGE, "images of 8x8 are too small");
 }
 
-TEST_MAIN(parameters_are_as_published, parameters_have_the_names_of_published_weights, choices, heads_follow_the_target,
+TEST_MAIN(parameters_are_as_published, parameters_have_the_names_of_published_weights, choices, masks, heads_follow_the_target,
           images_are_cut_into_patches, files_and_names_come_back, start_values, refusals)

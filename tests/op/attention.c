@@ -148,6 +148,22 @@ TEST(windows) {
     }
 }
 
+/* A mask of each query: the lower triangle is what `causal` says, with the same bits. */
+TEST(masks_of_queries) {
+    bound masked, causal;
+    bound_parse(&masked, "attention/forward src=fp32[2,4,6] src2=fp32[2,4,6] src3=fp32[2,4,6] keep=fp32[2,36] dst=fp32[2,4,6] heads=2", 58);
+    bound_parse(&causal, "attention/forward src=fp32[2,4,6] src2=fp32[2,4,6] src3=fp32[2,4,6] dst=fp32[2,4,6] heads=2 causal=1", 59);
+    for (int i = 0; i < 72; i++)
+        ((int32_t *)bound_tensor(&masked, QS_KEEP)->data)[i] = i % 6 <= i / 6 % 6;
+    for (qs_role role = QS_SRC; role <= QS_SRC3; role++)
+        memcpy(bound_fp32(&causal, role), bound_fp32(&masked, role), 48 * sizeof(float));
+    bound_run(&masked);
+    bound_run(&causal);
+    assert_memory_equal(bound_fp32(&masked, QS_DST), bound_fp32(&causal, QS_DST), 48 * sizeof(float));
+    bound_release(&masked);
+    bound_release(&causal);
+}
+
 TEST(refusals) {
     expect_refused("attention/forward src=fp32[1,8,3] src2=fp32[1,8,3] src3=fp32[1,8,3] dst=fp32[1,8,3] sequences=2",
                    "2 sequences do not divide 3 queries");
@@ -163,4 +179,5 @@ TEST(refusals) {
     expect_refused("attention/forward src=fp32[1,8] src2=fp32[1,8,3] src3=fp32[1,8,3] dst=fp32[1,8,3] heads=2", "need the axes N,C,L");
 }
 
-TEST_MAIN(cases, gradients, by_hand, what_is_not_seen, grouped_heads, dropout, sequences_are_as_samples, windows, refusals)
+TEST_MAIN(cases, gradients, by_hand, what_is_not_seen, grouped_heads, dropout, sequences_are_as_samples, windows, masks_of_queries,
+          refusals)

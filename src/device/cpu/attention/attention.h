@@ -44,7 +44,7 @@ typedef struct qs__attention_rows {
     int64_t next;                 /* from one row to the next: qs__attention_next */
     float *scores, *diff;         /* diff: gradients of the probabilities, backward only */
     uint16_t *codes, *diff_codes; /* by pairs, what scores and diff become, bf16; else NULL */
-    float *bias;                  /* [sample][next]: 0, or minus infinity where a key is left out */
+    float *bias;                  /* [sample (masked: and query)][next]: 0, or minus infinity where a key is left out */
 } qs__attention_rows;
 
 static inline int64_t qs__attention_next(const qs_attention *size) {

@@ -78,6 +78,11 @@ static float *scratch_at(const qs__chain *chain, size_t offset) {
     return (float *)(void *)(chain->scratch + offset);
 }
 
+/* Rows of keep: of samples, or of their queries. */
+static int64_t kept_rows(const qs_attention *size) {
+    return size->masked ? size->samples * size->queries : size->samples;
+}
+
 /* Slots 0 and 1 are scores and, backward, the gradients of the probabilities. */
 static qs_status run_softmax(const qs__chain *chain, const qs_run *run) {
     job j = {.work = qs__attention_work(chain), .kernels = qs__attention_of(chain->cpu)};
@@ -90,9 +95,9 @@ static qs_status run_softmax(const qs__chain *chain, const qs_run *run) {
                                   .bias = scratch_at(chain, chain->offset[BIAS])};
     if (j.work.pairs) j.rows.codes = (uint16_t *)(void *)(chain->scratch + chain->offset[CODES]);
     if (j.work.pairs && j.work.backward) j.rows.diff_codes = (uint16_t *)(void *)(chain->scratch + chain->offset[DIFF_CODES]);
-    for (int64_t i = 0; j.work.keep && i < size->samples * j.rows.next; i++) {
-        const int64_t sample = i / j.rows.next, key = i % j.rows.next;
-        j.rows.bias[i] = key < size->keys && j.work.keep[sample * size->keys + key] != 0 ? 0 : -HUGE_VALF;
+    for (int64_t i = 0; j.work.keep && i < kept_rows(size) * j.rows.next; i++) {
+        const int64_t row = i / j.rows.next, key = i % j.rows.next;
+        j.rows.bias[i] = key < size->keys && j.work.keep[row * size->keys + key] != 0 ? 0 : -HUGE_VALF;
     }
     qs_parallel(size->samples * size->heads * size->queries, 16, rows_range, &j);
     return QS_OK;
@@ -150,6 +155,6 @@ qs_status qs__build_attention_unfused(qs__chain *chain) {
     snprintf(chain->name, sizeof chain->name, "attention_unfused:%s%s", qs__attention_of(chain->cpu)->name, work.pairs ? "_bf16" : "");
     const int scores = scores_slot(chain, &layout, size);
     chain->offset[BIAS] = qs__chain_reserve(
-        chain, qs__cpu_has(&chain->one, QS_KEEP) ? (size_t)(size->samples * qs__attention_next(size)) * sizeof(float) : 0);
+        chain, qs__cpu_has(&chain->one, QS_KEEP) ? (size_t)(kept_rows(size) * qs__attention_next(size)) * sizeof(float) : 0);
     return work.backward ? backward(chain, &work, scores) : forward(chain, &work, scores);
 }

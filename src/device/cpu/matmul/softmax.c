@@ -8,8 +8,8 @@ typedef struct job {
     const qs__chain *chain;
     qs__rows size;
     int64_t of_sample, positions, room, slots;
-    int64_t window; /* as wide as the row where there is none */
-    bool causal;
+    int64_t window;      /* as wide as the row where there is none */
+    bool causal, masked; /* masked: keep is of each position */
     qs__in src, diff;
     qs__out dst;
     const int32_t *keep;
@@ -28,7 +28,8 @@ static void slot_rows(void *context, int64_t begin, int64_t end) {
             if (place + j->window < one.seen) one.seen = place + j->window;
             if (place >= j->window) one.unseen = place - j->window + 1;
             if (j->causal) one.seen = place + 1;
-            if (j->keep) one.kept = j->keep + row / j->of_sample * j->size.channels;
+            const int64_t kept_row = j->masked ? row / j->of_sample * j->positions + place : row / j->of_sample;
+            if (j->keep) one.kept = j->keep + kept_row * j->size.channels;
             one.scale = (float)j->chain->one.attributes.scale;
             one.src = qs__in_at(j->src, at);
             one.dst = qs__out_at(j->dst, at);
@@ -57,7 +58,10 @@ static qs_status run(const qs__chain *chain, const qs_run *step) {
     j.src = qs__staged_in(chain, QS_SRC);
     j.dst = qs__staged_out(chain, backward ? QS_DIFF_SRC : QS_DST);
     if (backward) j.diff = qs__staged_in(chain, QS_DIFF_DST);
-    if (qs__cpu_has(&chain->one, QS_KEEP)) j.keep = qs__cpu_data(chain, QS_KEEP);
+    if (qs__cpu_has(&chain->one, QS_KEEP)) {
+        j.keep = qs__cpu_data(chain, QS_KEEP);
+        j.masked = qs__cpu_operand(&chain->one, QS_KEEP)->shape.dim[1] != j.size.channels;
+    }
     j.powers = (float *)(chain->scratch + chain->offset[0]);
     qs_parallel(j.slots, 1, slot_rows, &j);
     return QS_OK;

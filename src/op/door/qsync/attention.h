@@ -11,9 +11,9 @@ typedef struct qs_attention {
     int64_t queries, keys;      /* positions */
     int64_t width, value_width; /* channels of a head: of queries and keys; of values and results */
     int64_t sequences;          /* of a sample of the batch: `samples` counts each */
-    bool causal;
-    int64_t window;     /* 0: none */
-    double probability; /* of dropout in this pass */
+    bool causal, masked;        /* masked: keep is of each query */
+    int64_t window;             /* 0: none */
+    double probability;         /* of dropout in this pass */
 } qs_attention;
 QS_API qs_attention qs_case_attention(const qs_case *one);
 /* The same of a cached_attention: keys are the places of its caches, and query m stands at the place of the case and m. */
