@@ -111,6 +111,8 @@ static const struct number {
     WHOLE("tied", tied, 0, 1),
 #undef WHOLE
     {"dropout", offsetof(qs__transformer_size, dropout), 0, 0.99, false},
+    {"epsilon", offsetof(qs__transformer_size, epsilon), 1e-20, 1, false},
+    {"base", offsetof(qs__transformer_size, rotary_base), 1, 1e12, false},
 };
 enum { NUMBERS = sizeof numbers / sizeof numbers[0] };
 
@@ -183,11 +185,10 @@ static qs_status parse_size(const model *chosen, const char *text, size_t length
     for (size_t i = 0, used = 0; i < SIZES; i++)
         if (strcmp(sizes[i].model, chosen->name) == 0)
             used += (size_t)snprintf(there + used, sizeof there - used, "%s%s", used ? ", " : "", sizes[i].name);
-    return qs_fail(
-        QS_USAGE,
-        "unknown option \"%.*s\"; there are layers, hidden, heads, kv, inner, vocab, positions, length, patch, tied and dropout, "
-        "each =NUMBER, norm=NAME%s%s",
-        (int)length, text, *there ? ", and the sizes " : "", there);
+    return qs_fail(QS_USAGE,
+                   "unknown option \"%.*s\"; there are layers, hidden, heads, kv, inner, vocab, positions, length, patch, tied, dropout, "
+                   "epsilon and base, each =NUMBER, norm=NAME%s%s",
+                   (int)length, text, *there ? ", and the sizes " : "", there);
 }
 
 /* "width=0.5" */
@@ -285,15 +286,16 @@ qs_status qs_model_positions(const char *name, int64_t *out) {
 static qs_samples samples_standard(const model *chosen, const qs__transformer_size *size) {
     static const char *const names[] = {"ids", "types", "keep"};
     const bool language = chosen->size.tied;
+    const int length = size->positions > 0 && size->positions < size->length ? size->positions : size->length;
     qs_samples out = {.unit = "sequences", .inputs = language ? 1 : 3};
     for (int i = 0; i < out.inputs; i++) {
-        out.input[i] = (qs_input){.type = QS_INPUT_I32, .rank = 1, .extent = {size->length}, .bound = i ? 2 : size->vocabulary};
+        out.input[i] = (qs_input){.type = QS_INPUT_I32, .rank = 1, .extent = {length}, .bound = i ? 2 : size->vocabulary};
         if (size->choices > 0) out.input[i].rank = 2, out.input[i].extent[0] = size->choices, out.input[i].extent[1] = size->length;
         snprintf(out.input[i].name, sizeof out.input[i].name, "%s", names[i]);
     }
     out.target = (qs_target){.kind = QS_TARGET_CLASS, .classes = size->choices > 0 ? size->choices : 2, .extent = 1};
     if (language)
-        out.target = (qs_target){.kind = QS_TARGET_CLASS_PER_POSITION, .classes = size->vocabulary, .extent = size->length, .ignored = -1};
+        out.target = (qs_target){.kind = QS_TARGET_CLASS_PER_POSITION, .classes = size->vocabulary, .extent = length, .ignored = -1};
     return out;
 }
 

@@ -137,6 +137,9 @@ TEST(contexts) {
     assert_int_equal(positions, 77);
     assert_ok(qs_model_positions("llama:length=300", &positions));
     assert_int_equal(positions, 300);
+    qs_graph_release(graph);
+    graph = opened("llama:positions=33"); /* samples are no longer than that, where nothing says how long they are */
+    assert_int_equal(graph->samples.input[0].extent[0], 33);
     assert_refused(qs_model_positions("resnet8", &positions), QS_USAGE, "takes images");
     qs_graph_release(graph);
 }
