@@ -115,7 +115,7 @@ static qs_status take_text(cursor *from, char *text, size_t size) {
 }
 
 /* Types of metadata by number; texts and lists have bytes of their own. */
-enum { TYPE_U32 = 4, TYPE_TEXT = 8, TYPE_LIST = 9, TYPES = 13 };
+enum { TYPE_U32 = 4, TYPE_F32 = 6, TYPE_TEXT = 8, TYPE_LIST = 9, TYPES = 13 };
 static const int type_bytes[TYPES] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
 static qs_status value_skip(cursor *from, uint32_t type, bool in_list) {
@@ -135,27 +135,50 @@ static qs_status value_skip(cursor *from, uint32_t type, bool in_list) {
     return QS_OK;
 }
 
-/* What of the metadata the weights depend on. */
+/* What of the metadata the weights depend on, and what else names a model of llama; 0: not said. */
 typedef struct facts {
     char architecture[32];
     uint32_t heads, key_heads, alignment;
+    uint32_t layers, hidden, inner, positions;
+    float epsilon, base;
 } facts;
+
+/* Where a number of the metadata goes; NULL: nowhere. */
+static void *number_of(facts *about, const char *key, uint32_t *type) {
+    const struct {
+        const char *key;
+        void *to;
+        uint32_t type;
+    } numbers[] = {{"general.alignment", &about->alignment, TYPE_U32},
+                   {"llama.attention.head_count", &about->heads, TYPE_U32},
+                   {"llama.attention.head_count_kv", &about->key_heads, TYPE_U32},
+                   {"llama.block_count", &about->layers, TYPE_U32},
+                   {"llama.embedding_length", &about->hidden, TYPE_U32},
+                   {"llama.feed_forward_length", &about->inner, TYPE_U32},
+                   {"llama.context_length", &about->positions, TYPE_U32},
+                   {"llama.attention.layer_norm_rms_epsilon", &about->epsilon, TYPE_F32},
+                   {"llama.rope.freq_base", &about->base, TYPE_F32}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        if (strcmp(key, numbers[i].key) == 0) {
+            *type = numbers[i].type;
+            return numbers[i].to;
+        }
+    return NULL;
+}
 
 static qs_status facts_read(cursor *from, uint64_t count, facts *out) {
     *out = (facts){.alignment = USUAL_ALIGNMENT};
     for (uint64_t i = 0; i < count; i++) {
         char key[64];
-        uint32_t type, *number = NULL;
+        uint32_t type, wanted = TYPE_U32;
         QS_TRY(take_text(from, key, sizeof key));
         QS_TRY(take(from, &type, sizeof type));
-        if (strcmp(key, "llama.attention.head_count") == 0) number = &out->heads;
-        if (strcmp(key, "llama.attention.head_count_kv") == 0) number = &out->key_heads;
-        if (strcmp(key, "general.alignment") == 0) number = &out->alignment;
+        void *number = number_of(out, key, &wanted);
         const bool architecture = strcmp(key, "general.architecture") == 0;
-        if ((number && type != TYPE_U32) || (architecture && type != TYPE_TEXT))
-            return bad(from, "%s of the type %" PRIu32 ", must be %s", key, type, number ? "a number of 32 bits" : "a text");
+        if ((number && type != wanted) || (architecture && type != TYPE_TEXT))
+            return bad(from, "%s of the type %" PRIu32 ", must be %s", key, type, architecture ? "a text" : "a number of 32 bits");
         if (number)
-            QS_TRY(take(from, number, sizeof *number));
+            QS_TRY(take(from, number, (size_t)type_bytes[type]));
         else if (architecture)
             QS_TRY(take_text(from, out->architecture, sizeof out->architecture));
         else
@@ -263,6 +286,18 @@ static qs_status tensors_widen(const cursor *from, const entry *list, qs_tensor_
     return QS_OK;
 }
 
+/* The name of the model that the metadata describe, where they say all of it; the table of tokens says how many there are. */
+static void model_name(const facts *about, qs_tensor_set *set) {
+    const qs_tensor *table = qs_tensor_set_find(set, "model.embed_tokens.weight");
+    if (!table || about->layers == 0 || about->hidden == 0 || about->inner == 0 || about->positions == 0) return;
+    snprintf(set->model, sizeof set->model,
+             "llama:layers=%" PRIu32 ",hidden=%" PRIu32 ",heads=%" PRIu32 ",kv=%" PRIu32 ",inner=%" PRIu32 ",vocab=%" PRId64
+             ",positions=%" PRIu32 ",tied=%d,epsilon=%g,base=%g",
+             about->layers, about->hidden, about->heads, about->key_heads, about->inner, table->shape.dim[0], about->positions,
+             !qs_tensor_set_find(set, "lm_head.weight"), about->epsilon > 0 ? (double)about->epsilon : 1e-5,
+             about->base > 0 ? (double)about->base : 10000.0);
+}
+
 bool qs__gguf_is(const char *file, size_t bytes) {
     return bytes >= 4 && memcmp(file, "GGUF", 4) == 0;
 }
@@ -288,6 +323,7 @@ qs_status qs__gguf_read(const char *path, const char *file, size_t bytes, qs_ten
     QS_GOTO(list_read(&from, &about, head.tensors, &set, list, &values));
     QS_GOTO(qs_allocate((size_t)values, sizeof(float), &set.memory));
     QS_GOTO(tensors_widen(&from, list, &set));
+    model_name(&about, &set);
     *out = set;
     set = (qs_tensor_set){0};
 done:

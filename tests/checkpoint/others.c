@@ -288,6 +288,49 @@ TEST(gguf_files) {
 }
 
 /* Every prefix is refused; whatever a flipped bit says is refused or read within the file. */
+static void put_real(writer *to, const char *key, float value) {
+    put_text(to, key);
+    put32(to, 6);
+    put(to, &value, 4);
+}
+
+/* Metadata that say all of a model name it: half a million as the base of rotary positions, an epsilon that is not the usual one. */
+TEST(gguf_files_name_their_model) {
+    writer file = {0};
+    char name[QS_MODEL_NAME];
+    qs_graph *graph = NULL;
+    for (int said = 0; said < 2; said++) {
+        file.bytes = 0;
+        put(&file, "GGUF", 4);
+        put32(&file, 3);
+        put64(&file, 1);
+        put64(&file, 8 + (uint64_t)said);
+        put_text(&file, "general.architecture");
+        put32(&file, 8);
+        put_text(&file, "llama");
+        put_number(&file, "llama.attention.head_count", 4);
+        put_number(&file, "llama.attention.head_count_kv", 2);
+        put_number(&file, "llama.block_count", 3);
+        put_number(&file, "llama.embedding_length", 32);
+        put_number(&file, "llama.feed_forward_length", 48);
+        put_real(&file, "llama.rope.freq_base", 500000);
+        put_real(&file, "llama.attention.layer_norm_rms_epsilon", 1e-6f);
+        if (said) put_number(&file, "llama.context_length", 99);
+        put_tensor(&file, "token_embd.weight", 32, 7, 0, 0);
+        put(&file, (char[32]){0}, (32 - file.bytes % 32) % 32);
+        put(&file, (char[32 * 7 * 4]){0}, 32 * 7 * 4);
+        put_file(file.data, file.bytes);
+        if (said == 0) assert_refused(qs_weights_model(path, name), QS_MISMATCH, "does not say of which model it is");
+    }
+    assert_ok(qs_weights_model(path, name));
+    assert_string_equal(name, "llama:layers=3,hidden=32,heads=4,kv=2,inner=48,vocab=7,positions=99,tied=1,epsilon=1e-06,base=500000");
+    assert_ok(qs_model_open(name, NULL, &graph));
+    const qs_node *rotary = &graph->node[qs_graph_find(graph, "model.layers.0.self_attn.k_proj.rotary")];
+    const qs_node *norm = &graph->node[qs_graph_find(graph, "model.norm")];
+    assert_true(rotary->attributes.base == 500000 && rotary->attributes.heads == 2 && norm->attributes.epsilon == 1e-6);
+    qs_graph_release(graph);
+}
+
 TEST(gguf_files_that_are_damaged) {
     writer whole, file;
     qs_tensor_set set;
@@ -320,4 +363,4 @@ TEST(gguf_files_that_are_damaged) {
 }
 
 TEST_MAIN_WITH(make_folder, remove_folder, llama2c_files, llama2c_files_that_are_damaged, stories260K, gguf_files,
-               gguf_files_that_are_damaged)
+               gguf_files_name_their_model, gguf_files_that_are_damaged)

@@ -35,7 +35,7 @@ QS_API qs_status qs_weights_start(const char *path, const qs_graph *graph, const
                                   float *statistics, uint64_t *hash);
 /* The same without a choice. */
 QS_API qs_status qs_weights_read(const char *path, const qs_graph *graph, float *trained, float *statistics);
-/* Model name (with options) stored in a weights file, or that the numbers of one of llama2.c's describe, into name[QS_MODEL_NAME];
+/* Model name (with options) stored in a weights file, or that the numbers of one of llama2.c's or GGUF describe, into name[QS_MODEL_NAME];
  * QS_MISMATCH where it is not said. */
 QS_API qs_status qs_weights_model(const char *path, char *name);
 
