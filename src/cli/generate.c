@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
+#include "generate_model.h"
 #include "qsync/generate.h"
 #include "qsync/text.h"
 
@@ -58,25 +58,14 @@ static const option_row option_rows[] = {
 
 /* The model, and the longest sequence that it is made for: of a graph.json, which a run wrote, that of its samples. */
 static qs_status model_find(generation *one, int64_t *longest) {
-    char source[QS_MODEL] = "";
-    if (one->model && snprintf(source, sizeof source, "%s", one->model) >= (int)sizeof source)
-        return qs_fail(QS_USAGE, "--model %s: longer than %zu characters", one->model, sizeof source - 1);
-    if (!one->model) QS_TRY(job_model_beside(one->weights, source));
-    if (!source[0]) {
-        char name[QS_MODEL_NAME];
-        const qs_status status = qs_weights_model(one->weights, name);
-        if (status == QS_MISMATCH) return qs_fail(QS_USAGE, "%s; say it with --model", qs_message());
-        QS_TRY(status);
-        snprintf(source, sizeof source, "%s", name);
-    }
+    char source[QS_MODEL];
+    QS_TRY(generate_model(one->weights, one->model, source));
     QS_TRY(qs_model_open(source, NULL, &one->graph));
     qs_graph *step = NULL; /* whether it is a decoder */
     QS_TRY(qs_graph_decoder(one->graph, 1, 1, &step));
     qs_graph_release(step);
     *longest = one->graph->samples.target.extent;
-    int64_t positions;
-    if (!qs_model_is_file(source) && qs_model_positions(source, &positions) == QS_OK) *longest = positions;
-    return QS_OK;
+    return qs_model_is_file(source) ? QS_OK : qs_model_positions(source, longest);
 }
 
 static qs_status vocabulary_open(generation *one) {

@@ -50,6 +50,36 @@ generate "$work/full" "$weights" --prompt 'klmnopqrs' --tokens 100 --temperature
 grep -q 'the context has 32 positions' "$work/err" || { cat "$work/err"; fail "nothing is said of the context"; }
 [ "$(wc -c < "$work/full")" -eq 33 ] || fail "the context holds $(wc -c < "$work/full") bytes"
 
+# ---- Models that others describe: the same weights as a file without metadata, beside a config.json ----
+
+mkdir "$work/others"
+python=$(command -v python3) && "$python" - "$weights" "$work/others/model.safetensors" << 'PYTHON'
+import json, struct, sys
+data = open(sys.argv[1], "rb").read()
+size = struct.unpack("<Q", data[:8])[0]
+head = json.loads(data[8:8 + size])
+head.pop("__metadata__")
+text = json.dumps(head).encode()
+open(sys.argv[2], "wb").write(struct.pack("<Q", len(text)) + text + data[8 + size:])
+PYTHON
+if [ -f "$work/others/model.safetensors" ]; then
+    refuse 2 'say it with --model' generate "$work/others/model.safetensors" --vocab bytes --prompt a
+    echo '{"model_type": "gpt2", "n_layer": 1, "n_embd": 32, "n_head": 2, "n_inner": 64, "vocab_size": 256, "n_positions": 64,
+        "layer_norm_epsilon": 1e-05, "activation_function": "gelu_new"}' > "$work/others/config.json"
+    generate "$work/described" "$work/others/model.safetensors" --prompt 'klmnopqrs' --tokens 20 --temperature 0
+    cmp -s "$work/greedy" "$work/described" || fail "the model of a config.json gives other text"
+    sed -i 's/gelu_new/relu/' "$work/others/config.json"
+    refuse 1 'another activation_function than gelu_new' generate "$work/others/model.safetensors" --prompt a
+    sed -i 's/gelu_new/relu/; s/"n_layer": 1,//' "$work/others/config.json"
+    refuse 1 'activation_function' generate "$work/others/model.safetensors" --prompt a
+    sed -i 's/relu/gelu_new/' "$work/others/config.json"
+    refuse 1 'n_layer is missing' generate "$work/others/model.safetensors" --prompt a
+    echo '{"model_type": "bert"}' > "$work/others/config.json"
+    refuse 1 'of the type bert' generate "$work/others/model.safetensors" --prompt a
+    echo '{' > "$work/others/config.json"
+    refuse 1 'config.json' generate "$work/others/model.safetensors" --prompt a
+fi
+
 # ---- What is refused ----
 
 refuse 2 'the prompt has 7 ids, the context 5 positions' generate "$weights" --prompt 'the cat' --context 5
