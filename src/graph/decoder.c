@@ -76,6 +76,11 @@ static qs_status node_take(derivation *d, int n) {
     case QS_EARLIER_POSITIONS:
         snprintf(why, sizeof why, "operator \"%s\" (%s) looks at positions that come later", node->name, op);
         if (with.causal == 0) return refuse(d, why);
+        snprintf(why, sizeof why, "operator \"%s\" (%s) has a mask for each position", node->name, op);
+        for (int i = 0; i < inputs; i++) { /* one for all is of padding */
+            const qs_node *mask = &d->model->node[node->input[i]];
+            if (!mask->op && mask->shape.dim[1] != node->shape.dim[2]) return refuse(d, why);
+        }
         op = node->op->cached;
         with = (qs_attributes){.heads = with.heads, .key_heads = with.key_heads, .window = with.window, .context = (double)d->context};
         inputs = qs_op_of(op)->inputs; /* which positions count needs not be said: all do */

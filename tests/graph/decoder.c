@@ -125,6 +125,16 @@ TEST(what_is_no_decoder) {
     assert_ok(qs_graph_add(graph, "head", "linear", NULL, 1, &seen, 50, false, &at));
     assert_ok(qs_graph_finish(graph, at, &next));
     refuse_graph(graph, "\"halves\" (attention) takes all positions");
+    /* What each position sees besides is the sample's own affair. */
+    samples.inputs = 2;
+    samples.input[1] = (qs_input){.name = "keep", .type = QS_INPUT_I32, .rank = 1, .extent = {8 * 8}, .bound = 2};
+    assert_ok(qs_graph_create("own", "sequences", 2, samples.input, &graph));
+    assert_ok(qs_graph_add(graph, "table", "embedding", &(qs_attributes){.vocabulary = 50}, 1, (int[]){0}, 6, false, &at));
+    assert_ok(
+        qs_graph_add(graph, "masked", "attention", &(qs_attributes){.heads = 2, .causal = 1}, 4, (int[]){at, at, at, 1}, 0, false, &seen));
+    assert_ok(qs_graph_add(graph, "head", "linear", NULL, 1, &seen, 50, false, &at));
+    assert_ok(qs_graph_finish(graph, at, &next));
+    refuse_graph(graph, "\"masked\" (attention) has a mask for each position");
 }
 
 TEST(contexts) {
