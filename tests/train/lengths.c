@@ -312,6 +312,22 @@ TEST(profile_plan_train_audit) {
         assert_true(result.length[k].predicted_us == plan.class_[0].length[k].iteration_us && result.length[k].predicted_us > 0);
     assert_true(result.audit.rank[0].program_bytes >= plan.class_[0].predicted.program_bytes);
     result_release(&result);
+    /* Blocks that are computed again are so at every length: less memory, the same bits. */
+    uint64_t hash[2];
+    int64_t arena[2];
+    for (int again = 0; again < 2; again++) {
+        qs_plan one = {0};
+        wishes.recompute = again ? "all" : "no";
+        assert_ok(qs_plan_make("fp32", own.graph, &here.cluster, &profile, &here.job, &wishes, &one));
+        here.options.plan = &one;
+        result = train(&here);
+        assert_int_equal(result.reserved_bytes[0], result.predicted_bytes[0]);
+        hash[again] = result.weights_hash;
+        arena[again] = result.reserved_bytes[0];
+        result_release(&result);
+        qs_plan_release(&one);
+    }
+    assert_true(hash[0] == hash[1] && arena[1] < arena[0]);
     how.batches = 1;
     how.batch[0] = 8;
     qs_profile refused = {0};
