@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* qsync generate: text from a decoder. The text alone goes to standard output, as it is formed; whatever is said about it goes to standard
  * error. */
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "generate_model.h"
 #include "qsync/generate.h"
@@ -178,9 +178,11 @@ static qs_status outcome_tell(const generation *one, const outcome *is) {
     const int64_t added = one->ids - one->prompted;
     const double pace = is->seconds > 0 ? (double)(added - 1) / is->seconds : 0; /* the first came with the prompt */
     if (!one->json) {
+        const char *apart = isatty(STDOUT_FILENO) ? "\n" : ""; /* the text ends where it ends */
         if (strcmp(is->stopped, "context") == 0)
-            fprintf(stderr, "\n%s: stopped: the context has %lld positions\n", program_name(), (long long)qs_decoder_context(one->decoder));
-        fprintf(stderr, "\n%s: %lld tokens behind %lld, %.1f tokens/s; the prompt took %s\n", program_name(), (long long)added,
+            fprintf(stderr, "%s%s: stopped: the context has %lld positions\n", apart, program_name(),
+                    (long long)qs_decoder_context(one->decoder));
+        fprintf(stderr, "%s%s: %lld tokens behind %lld, %.1f tokens/s; the prompt took %s\n", apart, program_name(), (long long)added,
                 (long long)one->prompted, pace, time_text(1e6 * is->prompt_seconds));
         return QS_OK;
     }
