@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Which kernels run: the widest of this CPU under a ceiling. The ceilings carry the kernel library's names, so that one word of a device
- * class caps both; several of them mean the same here, since these kernels use neither VNNI nor bf16 instructions. */
+ * class caps both; several of them mean the same here, since these kernels use neither tiles nor VNNI nor bf16 instructions. */
 #include "number_room.h"
 
 #include <stdatomic.h>
@@ -16,8 +16,14 @@ typedef struct ceiling {
 } ceiling;
 
 static const ceiling ceilings[] = {
-    {"all", AVX512}, {"avx512_core_bf16", AVX512}, {"avx512_core_vnni", AVX512}, {"avx512_core", AVX512}, {"avx2_vnni", AVX2},
-    {"avx2", AVX2},  {"portable", PORTABLE},
+    {"all", AVX512},
+    {"avx512_core_amx", AVX512},
+    {"avx512_core_bf16", AVX512},
+    {"avx512_core_vnni", AVX512},
+    {"avx512_core", AVX512},
+    {"avx2_vnni", AVX2},
+    {"avx2", AVX2},
+    {"portable", PORTABLE},
 };
 enum { CEILINGS = sizeof ceilings / sizeof ceilings[0] };
 

@@ -2,6 +2,7 @@
 /* The roof: known wherever there are vector instructions for a format, in the order that these have, and no product passes it. */
 // labels: short
 #include "device_support.h"
+#include "kit/processor.h"
 #include "qsync/single_product.h"
 
 #include <time.h>
@@ -14,13 +15,18 @@ static bool lists(const qs_device *device, const char *format) {
     return false;
 }
 
-/* Every unit that multiplies narrower operands does at least half as many again at once; most do two or four times as many. */
+static bool tiles_allowed(void) {
+    return processor_here().tiles && (!strcmp(test_ceiling, "all") || !strcmp(test_ceiling, "avx512_core_amx"));
+}
+
+/* Units that multiply bytes do at least half as many again at once as those of fp32; most do four times as many. Those of bf16 do twice as
+ * many or, where tile registers are beside them (Intel's), about half as many. */
 static void narrower_is_faster(void **state) {
     qs_device *device = open_device("cpu", test_ceiling, 1, 1);
     const double fp32 = qs_device_peak(device, qs_format_of("fp32"));
     (void)state;
     if (fp32 > 0) {
-        if (lists(device, "bf16")) assert_true(qs_device_peak(device, qs_format_of("bf16")) > 1.5 * fp32);
+        if (lists(device, "bf16")) assert_true(qs_device_peak(device, qs_format_of("bf16")) > (tiles_allowed() ? 1.5 : 0.4) * fp32);
         if (lists(device, "int8")) assert_true(qs_device_peak(device, qs_format_of("int8")) > 1.5 * fp32);
     }
     if (!lists(device, "bf16")) assert_true(qs_device_peak(device, qs_format_of("bf16")) == 0);
@@ -33,7 +39,7 @@ static double product_rate(qs_device *device, const qs_single_product_shape *sha
     qs_single_product *product = NULL;
     double best = 0;
     assert_ok(qs_single_product_open(device, shape, "fp32", &product));
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 10; i++) {
         const clock_t start = clock();
         assert_ok(qs_single_product_run(product, QS_SINGLE_PRODUCT));
         const double rate = (double)(shape->batch * shape->channels * shape->outputs) * CLOCKS_PER_SEC / (double)(clock() - start + 1);
@@ -51,7 +57,7 @@ static void no_product_passes_it(void **state) {
     (void)state;
     qs_device_describe(device, &info);
     if (peak > 0 && strcmp(info.library, "own kernels"))
-        assert_true(product_rate(device, &(qs_single_product_shape){512, 512, 512, 1, 1, 1, 1}) < 1.1 * peak);
+        assert_true(product_rate(device, &(qs_single_product_shape){256, 256, 256, 1, 1, 1, 1}) < 1.1 * peak);
     qs_device_close(device);
 }
 

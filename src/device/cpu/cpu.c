@@ -9,14 +9,24 @@
 #if defined(__aarch64__) && defined(__linux__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
+#elif defined(__x86_64__) && defined(__linux__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 static const struct {
     const char *name;
-    bool bf16, vnni;
+    bool bf16, vnni, tiles;
 } ceilings[] = {
-    {"all", true, true},        {"avx512_core_bf16", true, true}, {"avx512_core_vnni", false, true}, {"avx512_core", false, false},
-    {"avx2_vnni", false, true}, {"avx2", false, false},           {"portable", false, false},
+    {"all", true, true, true},
+    {"avx512_core_amx", true, true, true},
+    {"avx512_core_bf16", true, true, false},
+    {"avx512_core_vnni", false, true, false},
+    {"avx512_core", false, false, false},
+    {"avx2_vnni", false, true, false},
+    {"avx2", false, false, false},
+    {"portable", false, false, false},
 };
 enum { CEILINGS = sizeof ceilings / sizeof ceilings[0] };
 
@@ -27,6 +37,19 @@ static const char *ceiling_name(size_t index) {
 static bool has_neon_dot(void) {
 #if defined(__aarch64__) && defined(__linux__)
     return getauxval(AT_HWCAP) & HWCAP_ASIMDDP;
+#else
+    return false;
+#endif
+}
+
+/* A process must ask the system before it may use tile registers; what it was given stays. */
+static bool has_tiles(void) {
+#if defined(__x86_64__) && defined(__linux__)
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
+    const unsigned wanted = 1u << 22 | 1u << 24 | 1u << 25; /* AMX-BF16, AMX-TILE, AMX-INT8 */
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & wanted) == wanted &&
+           syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
 #else
     return false;
 #endif
@@ -51,6 +74,7 @@ static qs_status set_ceiling(const char *name, qs__cpu *cpu) {
     /* What the machine really has bounds what the ceiling allows. */
     cpu->bf16 = ceilings[i].bf16 && qs__library_has("avx512_core_bf16");
     cpu->vnni = ceilings[i].vnni && (qs__library_has("avx512_core_vnni") || qs__library_has("avx2_vnni") || has_neon_dot());
+    cpu->tiles = ceilings[i].tiles && cpu->bf16 && has_tiles();
     snprintf(cpu->isa, sizeof cpu->isa, "%s", name);
     return QS_OK;
 }
@@ -68,6 +92,7 @@ static const qs__cpu_kernels *own_kernels(void) {
 static const qs__products *integer_products(const qs__cpu *cpu) {
     (void)cpu;
 #if defined(__x86_64__)
+    if (cpu->tiles) return &qs__products_avx512_amx;
     if (cpu->vnni && qs__library_has("avx512_core_vnni")) return &qs__products_avx512_vnni;
     if (cpu->vnni) return &qs__products_avx2_vnni;
     if (strcmp(qs_number_isa(), "portable")) return &qs__products_avx2;

@@ -18,6 +18,7 @@ typedef struct qs__cpu {
     char isa[32];    /* the ceiling's name */
     char family[32]; /* of kernels, tried before all others; "" for none */
     bool bf16, vnni; /* products of bf16 pairs, of exact 8-bit quadruples */
+    bool tiles;      /* both in tile registers (AMX) */
     const qs__cpu_kernels *kernels;
     const qs__products *products;
     const qs__direct *direct; /* NULL, as the next two: none for this instruction set */

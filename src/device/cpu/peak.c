@@ -8,7 +8,7 @@
 #include <immintrin.h>
 #endif
 
-enum { ROUNDS = 400000, TRIES = 100, MOST_THREADS = 1024 };
+enum { ROUNDS = 400000, TILE_ROUNDS = 8, TRIES = 100, MOST_THREADS = 1024 };
 
 /* So many rounds of multiply-adds; returns how many these are. */
 typedef double (*probe)(int64_t rounds);
@@ -39,12 +39,37 @@ PROBE(bf16_avx512, "avx512f,avx512bf16", 16, __m512, __m512bh, _mm512_setzero_si
 PROBE(int8_avx2, "avx2,avxvnni", 12, __m256i, __m256i, _mm256_setzero_si256, _mm256_dpbusd_avx_epi32(sum[i], a, b), 32)
 PROBE(int8_avx512, "avx512f,avx512vnni", 16, __m512i, __m512i, _mm512_setzero_si512, _mm512_dpbusd_epi32(sum[i], a, b), 64)
 
+/* The same in tile registers: four of 16 × 16 sums, each of 16 rows' products with 16 columns. */
+static const struct {
+    uint8_t palette, reserved[15];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+} tiles = {.palette = 1, .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
+
+#define TILE_PROBE(NAME, ISA, STEP, EACH)                                         \
+    __attribute__((target("amx-tile," ISA))) static double NAME(int64_t rounds) { \
+        const int64_t products = rounds / TILE_ROUNDS;                            \
+        _tile_loadconfig(&tiles); /* which clears them */                         \
+        for (int64_t round = 0; round < products; round++) {                      \
+            STEP(0, 4, 6);                                                        \
+            STEP(1, 4, 7);                                                        \
+            STEP(2, 5, 6);                                                        \
+            STEP(3, 5, 7);                                                        \
+        }                                                                         \
+        _tile_release();                                                          \
+        return (double)products * 4 * 16 * 16 * (EACH);                           \
+    }
+
+TILE_PROBE(bf16_tiles, "amx-bf16", _tile_dpbf16ps, 32)
+TILE_PROBE(int8_tiles, "amx-int8", _tile_dpbusd, 64)
+
 static probe fp32_probe(const qs__cpu *cpu) {
     if (cpu->kernels == &qs__cpu_kernels_avx512) return fp32_avx512;
     return cpu->kernels == &qs__cpu_kernels_avx2 && __builtin_cpu_supports("fma") ? fp32_avx2 : NULL;
 }
 
 static probe int8_probe(const qs__cpu *cpu) {
+    if (cpu->tiles) return int8_tiles;
     if (cpu->products == &qs__products_avx512_vnni) return int8_avx512;
     return cpu->products == &qs__products_avx2_vnni ? int8_avx2 : NULL;
 }
@@ -52,7 +77,7 @@ static probe int8_probe(const qs__cpu *cpu) {
 /* Narrower codes are multiplied as bytes. */
 static probe probe_of(const qs__cpu *cpu, const qs_format *format) {
     if (format->kind == QS_KIND_INTEGER) return format->bits <= 8 ? int8_probe(cpu) : NULL;
-    if (!strcmp(format->name, "bf16")) return cpu->bf16 ? bf16_avx512 : NULL;
+    if (!strcmp(format->name, "bf16")) return cpu->tiles ? bf16_tiles : cpu->bf16 ? bf16_avx512 : NULL;
     return !strcmp(format->name, "fp32") ? fp32_probe(cpu) : NULL;
 }
 

@@ -16,6 +16,7 @@ typedef struct job {
 
 const qs__attention_kernels *qs__attention_of(const qs__cpu *cpu) {
 #if defined(__x86_64__)
+    if (cpu->tiles) return &qs__attention_avx512_amx;
     if (!strcmp(cpu->kernels->name, "avx512")) return &qs__attention_avx512;
     if (!strcmp(cpu->kernels->name, "avx2")) return &qs__attention_avx2;
 #else

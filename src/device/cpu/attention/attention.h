@@ -60,7 +60,7 @@ typedef struct qs__attention_kernels {
     void (*softmax)(const qs__attention_job *job, const qs__attention_rows *rows, int64_t begin, int64_t end);
 } qs__attention_kernels;
 
-extern const qs__attention_kernels qs__attention_portable, qs__attention_avx2, qs__attention_avx512;
+extern const qs__attention_kernels qs__attention_portable, qs__attention_avx2, qs__attention_avx512, qs__attention_avx512_amx;
 
 struct qs__cpu;
 struct qs__chain;

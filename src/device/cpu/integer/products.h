@@ -73,7 +73,8 @@ typedef struct qs__products {
                    void *result);
 } qs__products;
 
-extern const qs__products qs__products_portable, qs__products_avx2, qs__products_avx2_vnni, qs__products_avx512_vnni, qs__products_neon_dot;
+extern const qs__products qs__products_portable, qs__products_avx2, qs__products_avx2_vnni, qs__products_avx512_vnni,
+    qs__products_avx512_amx, qs__products_neon_dot;
 
 /* Row i of a tile's result from its sums: what every table does, in portable C. */
 void qs__tile_put_row(const qs__tile *tile, int i, const uint32_t *sum);

@@ -37,6 +37,7 @@ static const struct {
     const char *name;
     dnnl_cpu_isa_t isa;
 } isas[] = {
+    {"avx512_core_amx", dnnl_cpu_isa_avx512_core_amx},
     {"avx512_core_bf16", dnnl_cpu_isa_avx512_core_bf16},
     {"avx512_core_vnni", dnnl_cpu_isa_avx512_core_vnni},
     {"avx512_core", dnnl_cpu_isa_avx512_core},

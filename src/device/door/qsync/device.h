@@ -33,7 +33,7 @@ typedef struct qs_far_options {
 typedef struct qs_device_options {
     const char *backend; /* "cpu", "ref", "far" */
     int threads;         /* >= 1 */
-    const char *isa;     /* ceiling: "all", "avx512_core_bf16", "avx512_core_vnni", "avx512_core", "avx2_vnni", "avx2", ...; NULL = "all" */
+    const char *isa;     /* ceiling, a name of qs_number_isa_name_at: "avx512_core_amx", "avx2_vnni", ...; NULL = "all" */
     double speed;        /* (0, 1]: after each kernel the device rests kernel time × (1/speed - 1) */
     const char *family;  /* NULL, or a family of kernels (cpu: device/cpu/kernels.def) that is taken wherever it has one, also where others
                             are better: to compare them. "integer" and "grouped_gemm" are the two ways to multiply shift groups */

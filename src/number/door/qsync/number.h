@@ -281,7 +281,8 @@ QS_API int qs_effective_exponent(float absmax);
 
 /* ---- Instruction sets --------------------------------------------------------------------------------------------------- */
 
-/* Caps the vector variants: "all" (default), "avx512_core_bf16", "avx512_core_vnni", "avx512_core", "avx2_vnni", "avx2", "portable".
+/* Caps the vector variants: "all" (default), "avx512_core_amx", "avx512_core_bf16", "avx512_core_vnni", "avx512_core", "avx2_vnni", "avx2",
+ * "portable".
  * QS_USAGE lists the names; asking for more than the CPU has is fine. Call before the first array function. */
 QS_API qs_status qs_number_isa_set(const char *name);
 /* The variant in use: "portable", "avx2", "avx512". */
