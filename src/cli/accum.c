@@ -117,10 +117,10 @@ static qs_status gemm_out(const accum *one, int node, qs_gemm gemm, json_t *row)
     return QS_OK;
 }
 
-static qs_status node_out(const accum *one, int node, json_t *rows) {
+static qs_status node_out(const accum *one, int node, int columns, json_t *rows) {
     json_t *row = json_pack("{s:s}", "operator", one->graph->node[node].name);
     qs_status status = row && json_array_append(rows, row) == 0 ? QS_OK : qs_fail(QS_OUT_OF_MEMORY, "JSON of operator %d", node);
-    if (!one->json) printf("%-26s", one->graph->node[node].name);
+    if (!one->json) printf("%-*s", columns, one->graph->node[node].name);
     for (qs_gemm gemm = 0; gemm < QS_GEMMS && status == QS_OK; gemm++)
         status = gemm_out(one, node, gemm, row);
     if (!one->json) printf("\n");
@@ -133,13 +133,14 @@ static qs_status model_out(const accum *one) {
     if (one->svg) QS_TRY(accum_model_curve_write(one->svg, &drawn));
     json_t *rows = json_array();
     qs_status status = QS_OK;
+    const int columns = node_columns(one->graph);
     if (!one->json)
         printf("%s, batch %lld, products of %d mantissa bits: length, share not zero, mantissa bits (normal, chunks of %lld) by %s\n"
-               "%-26s  %-24s  %-24s  %-24s\n",
+               "%-*s  %-24s  %-24s  %-24s\n",
                one->graph->name, (long long)one->batch, one->sum.product_bits, (long long)one->sum.chunk,
-               one->adder ? qs_adder_name(one->adder) : "the formula", "operator", "forward", "input gradient", "weight gradient");
+               one->adder ? qs_adder_name(one->adder) : "the formula", columns, "operator", "forward", "input gradient", "weight gradient");
     for (int n = one->graph->samples.inputs; n < one->graph->nodes && status == QS_OK; n++)
-        if (one->graph->node[n].op->kind == QS_ADJUSTABLE) status = node_out(one, n, rows);
+        if (one->graph->node[n].op->kind == QS_ADJUSTABLE) status = node_out(one, n, columns, rows);
     if (status == QS_OK && one->json)
         return json_print(json_pack("{s:s,s:I,s:i,s:I,s:o}", "model", one->graph->name, "batch", (json_int_t)one->batch, "product_bits",
                                     one->sum.product_bits, "chunk", (json_int_t)one->sum.chunk, "operators", rows));
@@ -147,8 +148,18 @@ static qs_status model_out(const accum *one) {
     return status;
 }
 
-static qs_status model_open(accum *one, const char *model) {
+/* --length is of a model what its option `length` is; files have a length of their own. */
+static qs_status model_name(const accum *one, const char *name, char *model) {
+    int written = snprintf(model, QS_MODEL, "%s", name);
+    if (one->sum.length > 0)
+        written = snprintf(model, QS_MODEL, "%s%clength=%lld", name, strchr(name, ':') ? ',' : ':', (long long)one->sum.length);
+    return written < QS_MODEL ? QS_OK : qs_fail(QS_USAGE, "the model's name has %d characters, at most %d", written, QS_MODEL - 1);
+}
+
+static qs_status model_open(accum *one, const char *name) {
+    char model[QS_MODEL];
     qs_samples input;
+    QS_TRY(model_name(one, name, model));
     if (strcmp(one->measurement.adder, "all") != 0) QS_TRY(qs_adder_find(one->measurement.adder, &one->adder));
     QS_TRY(model_samples_parse(one->input, 0, model, &input));
     QS_TRY(qs_model_open(model, &input, &one->graph));
@@ -162,11 +173,11 @@ static qs_status model_open(accum *one, const char *model) {
 
 /* What only some of the three questions take. */
 static qs_status question_check(const option_table *table, const accum *one, bool model) {
-    static const char *const of_model[] = {"batch", "input", "profile"}, *const of_sum[] = {"length", "simulate"};
+    static const char *const of_model[] = {"batch", "input", "profile"}, *const of_sum[] = {"simulate"};
     static const char *const of_widths[] = {"m-p", "chunk", "nzr", "svg"};
     const accum_planning *planning = &one->planning;
     if (!model) QS_TRY(options_refuse(table, 3, of_model, "a model: qsync accum MODEL --batch N"));
-    if (model) QS_TRY(options_refuse(table, 2, of_sum, "one sum: leave out the model"));
+    if (model) QS_TRY(options_refuse(table, 1, of_sum, "one sum: leave out the model"));
     if (!model && !option_given(table, "length")) return qs_fail(QS_USAGE, "accum needs --length or a model; see qsync accum --help");
     if (!planning->plan_file && !planning->accumulate.rule) return QS_OK;
     if (!model) return qs_fail(QS_USAGE, "--plan and --accumulate belong to a model: qsync accum MODEL --plan FILE --accumulate RULE");
@@ -191,7 +202,8 @@ static qs_status measurement_run(accum *one) {
 
 static const option_row option_rows[] = {
     {OPTION(accum, sum.product_bits, "m-p", "BITS", "mantissa bits of the products"), .standard = "5", .minimum = 1},
-    {OPTION(accum, sum.length, "length", "N", "products in the sum, up to 2^40"), .minimum = 1},
+    {OPTION(accum, sum.length, "length", "N", "products in the sum, up to 2^40; of a model that reads text: positions of a sample"),
+     .minimum = 1},
     {OPTION(accum, sum.chunk, "chunk", "N", "products in a chunk"), .standard = "64", .minimum = 2},
     {OPTION(accum, sum.nonzero, "nzr", "X", "share of the products that is not zero"), .standard = "1", .excludes = "profile"},
     {OPTION(accum, batch, "batch", "N", "of a model: local batch"), .standard = "128", .minimum = 1},
@@ -224,6 +236,7 @@ qs_status verb_accum(int argc, char **argv) {
             "  qsync accum --m-p 5 --length 131072 --chunk 64 --svg curve.svg\n  qsync accum --m-p 5 --length 1024 --simulate --adder "
             "all\n  "
             "qsync accum resnet20 --batch 128 --profile profile.json\n"
+            "  qsync accum bert:base --batch 32 --length 128\n"
             "  qsync accum resnet20 --batch 128 --plan plan.json --accumulate \"fp(8,auto)/chunk64/align-truncate\" --out narrow.json\n",
         .most = 1};
     accum one = {0};

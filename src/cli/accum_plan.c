@@ -33,11 +33,11 @@ qs_status accumulate_options_read(const accumulate_options *options, qs_accumula
 
 /* ---- accum MODEL --plan ---- */
 
-static qs_status operator_print(const qs_plan *plan, const qs_operator_choice *choice) {
+static qs_status operator_print(const qs_plan *plan, const qs_operator_choice *choice, int columns) {
     char text[QS_NARROW_TEXT];
     qs_recipe recipe;
     QS_TRY(qs_choice_recipe(plan, choice, &recipe));
-    printf("  %-28s %-16s", choice->name, choice->recipe);
+    printf("  %-*s %-16s", columns, choice->name, choice->recipe);
     for (qs_gemm gemm = 0; gemm < QS_GEMMS; gemm++)
         printf(" %-34s", qs_gemm_product_bits(&recipe, gemm) == 0 ? "int32" : qs_narrow_text(&recipe.accumulator[gemm], text));
     printf("\n");
@@ -47,10 +47,13 @@ static qs_status operator_print(const qs_plan *plan, const qs_operator_choice *c
 static qs_status plan_print(const qs_plan *plan) {
     for (int c = 0; c < plan->classes; c++) {
         const qs_class_plan *one = &plan->class_[c];
-        printf("class %s\n  %-28s %-16s %-34s %-34s %-34s\n", one->class_name, "operator", "recipe", "forward", "input gradient",
+        int columns = 28;
+        for (int i = 0; i < one->operators; i++)
+            columns = name_columns(columns, one->operator_[i].name);
+        printf("class %s\n  %-*s %-16s %-34s %-34s %-34s\n", one->class_name, columns, "operator", "recipe", "forward", "input gradient",
                "weight gradient");
         for (int i = 0; i < one->operators; i++)
-            QS_TRY(operator_print(plan, &one->operator_[i]));
+            QS_TRY(operator_print(plan, &one->operator_[i], columns));
     }
     return QS_OK;
 }

@@ -33,6 +33,10 @@ void job_options_add(job_options *options, option_table *table, unsigned groups)
 qs_status job_options_finish(job_options *options);
 /* The model that a job trains, as its data set shapes it. */
 qs_status job_model_open(const qs_job *job, qs_graph **out);
+/* Columns that a table needs for names: `least`, or as many as `name` has. */
+int name_columns(int least, const char *name);
+/* The same for the names of all nodes; at least 26. */
+int node_columns(const qs_graph *graph);
 /* model[QS_MODEL] becomes the graph.json in a file's folder, where one is: what a run was is there, by whatever name. */
 qs_status job_model_beside(const char *file, char *model);
 const char *optimizer_names(void); /* "sgd or adam" */

@@ -206,11 +206,11 @@ static double percent_of(double part, double whole) {
 
 static void ground_truth_print(const comparison *one) {
     const qs_truth *truth = &one->truth;
-    const int kept = one->recipes - 1;
+    const int kept = one->recipes - 1, columns = node_columns(one->graph);
     printf(
         "ground truth of %s: squared error of the gradient, per operator alone in a recipe, relative to the gradient's squared norm %.4g\n"
-        "batch %lld after %d fp32 iterations, %d seeds; in brackets standard error and share of the bias, per cent\n\n%-26s",
-        one->graph->name, truth->gradient_norm2, (long long)truth->batch, truth->warm_up, one->options->seeds, "operator");
+        "batch %lld after %d fp32 iterations, %d seeds; in brackets standard error and share of the bias, per cent\n\n%-*s",
+        one->graph->name, truth->gradient_norm2, (long long)truth->batch, truth->warm_up, one->options->seeds, columns, "operator");
     for (int r = 1; r < one->recipes; r++)
         printf(" %24s", one->recipe[r].name);
     for (int i = 0; i < truth->rows; i++) {
@@ -218,7 +218,7 @@ static void ground_truth_print(const comparison *one) {
         char brackets[32];
         snprintf(brackets, sizeof brackets, "(%.1f, %.0f)", percent_of(row->standard_error, row->error2),
                  percent_of(row->bias2, row->error2));
-        if (i % kept == 0) printf("\n%-26s", row->name);
+        if (i % kept == 0) printf("\n%-*s", columns, row->name);
         printf(" %11.4g %12s", row->error2 / truth->gradient_norm2, brackets);
     }
     printf("\n\nSpearman's rank correlation with the ground truth\n%-9s %-22s", "indicator", "convention");

@@ -64,13 +64,14 @@ static void stability_print(const table_work *work) {
 }
 
 static void table_print(const table_work *work) {
-    printf("%-26s", "operator");
+    const int columns = node_columns(work->graph);
+    printf("%-*s", columns, "operator");
     for (int r = 0; r < work->recipes; r++)
         printf(" %14s", work->recipe[r].name);
     printf("\n");
     for (int n = work->graph->samples.inputs; n < work->graph->nodes; n++) {
         if (work->graph->node[n].op->kind != QS_ADJUSTABLE) continue;
-        printf("%-26s", work->graph->node[n].name);
+        printf("%-*s", columns, work->graph->node[n].name);
         for (int r = 0; r < work->recipes; r++)
             printf(" %14.5g", work->omega[n * work->recipes + r]);
         printf("\n");

@@ -52,13 +52,14 @@ static totals totals_of(const inspection *one) {
 
 static void text_print(const inspection *one) {
     const totals sum = totals_of(one);
+    const int columns = node_columns(one->graph);
     char shape[96], signature[32];
-    printf("%-26s %-22s %-10s %-18s %5s %10s %10s %10s %10s %10s\n", "node", "operator", "class", "output", "depth", "parameters",
+    printf("%-*s %-22s %-10s %-18s %5s %10s %10s %10s %10s %10s\n", columns, "node", "operator", "class", "output", "depth", "parameters",
            "forward", "saved fp32", "bf16", "int8");
     for (int n = 0; n < one->graph->nodes; n++) {
         const qs_node *node = &one->graph->node[n];
         const qs_node_summary *s = &one->summary[0][n];
-        printf("%-26s %-22s %-10s %-18s %5d %10lld %10s %10s %10s %10s\n", node->name, node->op ? node->op->name : "", s->kind,
+        printf("%-*s %-22s %-10s %-18s %5d %10lld %10s %10s %10s %10s\n", columns, node->name, node->op ? node->op->name : "", s->kind,
                qs_shape_text(&s->shape, shape), s->depth, (long long)s->parameters, count_text(s->forward_flops),
                bytes_text((double)s->saved_bytes), bytes_text((double)one->summary[1][n].saved_bytes),
                bytes_text((double)one->summary[2][n].saved_bytes));

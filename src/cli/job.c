@@ -265,6 +265,18 @@ qs_status job_model_open(const qs_job *job, qs_graph **out) {
     return qs_model_open_frozen(job->model, job->freeze, &set.samples, out);
 }
 
+int name_columns(int least, const char *name) {
+    const int wanted = (int)strlen(name);
+    return wanted > least ? wanted : least;
+}
+
+int node_columns(const qs_graph *graph) {
+    int columns = 26;
+    for (int n = 0; n < graph->nodes; n++)
+        columns = name_columns(columns, graph->node[n].name);
+    return columns;
+}
+
 qs_status job_model_beside(const char *file, char *model) {
     const char *slash = strrchr(file, '/');
     char path[QS_MODEL];

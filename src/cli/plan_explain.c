@@ -128,12 +128,15 @@ static void class_summarize(const qs_plan *plan, const qs_class_plan *one, const
 }
 
 static void operators_print(const qs_class_plan *one) {
+    int columns = 28;
     if (!binding(one)) return;
-    printf("\n%s\n  %-28s %-12s %12s  %-12s %-12s %12s %12s\n", one->class_name, "operator", "recipe", "omega", "stopped by", "next",
-           "time", "memory");
+    for (int i = 0; i < one->reasons; i++)
+        columns = name_columns(columns, one->reason[i].name);
+    printf("\n%s\n  %-*s %-12s %12s  %-12s %-12s %12s %12s\n", one->class_name, columns, "operator", "recipe", "omega", "stopped by",
+           "next", "time", "memory");
     for (int i = 0; i < one->reasons; i++) {
         const qs_operator_reason *why = &one->reason[i];
-        printf("  %-28s %-12s %12.4g  %-12s %-12s %12s %12s\n", why->name, qs_class_plan_recipe(one, why->name), why->omega,
+        printf("  %-*s %-12s %12.4g  %-12s %-12s %12s %12s\n", columns, why->name, qs_class_plan_recipe(one, why->name), why->omega,
                why->stopped_by, why->next[0] ? why->next : "-", why->next[0] ? time_text(why->time_us) : "-",
                why->next[0] ? bytes_text((double)why->bytes) : "-");
     }

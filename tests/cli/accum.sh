@@ -106,6 +106,9 @@ refuse 2 "products or normal" accum --length 100 --simulate --addends odd
 refuse 2 "--trials needs --simulate" accum --length 100 --trials 5
 refuse 2 "accum needs --length or a model" accum
 refuse 2 "a non-zero share of 0" accum --length 100 --nzr 0
-refuse 2 "leave out the model" accum resnet20 --length 100
+refuse 2 'unknown option "length=100"' accum resnet20 --length 100
+refuse 2 "leave out the model" accum resnet20 --simulate
+check "the weight gradient of a transformer sums over samples and positions" sh -c "'$QSYNC' accum bert:base --batch 32 --length 64 --json |
+    jq -e '.operators[0] | .forward.length == 768 and .weight_gradient.length == 2048'"
 refuse 2 "--batch belongs to a model" accum --length 100 --batch 4
 finish
