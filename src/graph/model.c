@@ -133,7 +133,7 @@ static bool parse_number(const char *text, size_t length, double *out) {
     copy[length] = '\0';
     double value = strtod(copy, &end);
     if (*end != '\0' || !isfinite(value)) return false;
-    snprintf(copy, sizeof copy, "%g", value);
+    snprintf(copy, sizeof copy, "%.15g", value);
     *out = strtod(copy, NULL);
     return true;
 }
@@ -173,8 +173,8 @@ static qs_status parse_size(const model *chosen, const char *text, size_t length
         if (name == length || !is_word(one->name, text, name)) continue;
         if (!parse_number(text + name + 1, length - name - 1, &value) || !(value >= one->least && value <= one->most) ||
             (one->whole && value != floor(value)))
-            return qs_fail(QS_USAGE, "%.*s: must be a %snumber from %g to %g", (int)length, text, one->whole ? "whole " : "", one->least,
-                           one->most);
+            return qs_fail(QS_USAGE, "%.*s: must be a %snumber from %.15g to %.15g", (int)length, text, one->whole ? "whole " : "",
+                           one->least, one->most);
         if (one->whole)
             *(int *)(void *)((char *)&out->size + one->field) = (int)value;
         else
@@ -186,8 +186,8 @@ static qs_status parse_size(const model *chosen, const char *text, size_t length
         if (strcmp(sizes[i].model, chosen->name) == 0)
             used += (size_t)snprintf(there + used, sizeof there - used, "%s%s", used ? ", " : "", sizes[i].name);
     return qs_fail(QS_USAGE,
-                   "unknown option \"%.*s\"; there are layers, hidden, heads, kv, inner, vocab, positions, length, patch, tied, dropout, "
-                   "epsilon and base, each =NUMBER, norm=NAME%s%s",
+                   "unknown option \"%.*s\"; there are layers, hidden, heads, kv, inner, vocab, positions, length, choices, patch, tied, "
+                   "dropout, epsilon and base, each =NUMBER, norm=NAME%s%s",
                    (int)length, text, *there ? ", and the sizes " : "", there);
 }
 
@@ -241,10 +241,10 @@ static qs_status canonical_name(const model *chosen, const options *with, char *
         standard.layers = with->sized->layers, standard.hidden = with->sized->hidden, standard.heads = with->sized->heads;
         standard.inner = with->sized->inner, standard.key_heads = 0;
     }
-    if (with->width != 1) PUT("width=%g", with->width);
+    if (with->width != 1) PUT("width=%.15g", with->width);
     for (size_t i = 0; chosen->kind != CONVOLUTIONAL && i < NUMBERS; i++) {
         const double value = number_get(&with->size, &numbers[i]);
-        if (value != number_get(&standard, &numbers[i])) PUT("%s=%g", numbers[i].name, value);
+        if (value != number_get(&standard, &numbers[i])) PUT("%s=%.15g", numbers[i].name, value);
     }
     if (strcmp(with->norm->name, chosen->norm) != 0) PUT("norm=%s", with->norm->name);
 #undef PUT
@@ -290,7 +290,7 @@ static qs_samples samples_standard(const model *chosen, const qs__transformer_si
     qs_samples out = {.unit = "sequences", .inputs = language ? 1 : 3};
     for (int i = 0; i < out.inputs; i++) {
         out.input[i] = (qs_input){.type = QS_INPUT_I32, .rank = 1, .extent = {length}, .bound = i ? 2 : size->vocabulary};
-        if (size->choices > 0) out.input[i].rank = 2, out.input[i].extent[0] = size->choices, out.input[i].extent[1] = size->length;
+        if (size->choices > 0) out.input[i].rank = 2, out.input[i].extent[0] = size->choices, out.input[i].extent[1] = length;
         snprintf(out.input[i].name, sizeof out.input[i].name, "%s", names[i]);
     }
     out.target = (qs_target){.kind = QS_TARGET_CLASS, .classes = size->choices > 0 ? size->choices : 2, .extent = 1};

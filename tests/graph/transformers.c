@@ -128,6 +128,24 @@ TEST(choices) {
     assert_ok(qs_model_build("bert:tiny,choices=2", NULL, &graph));
     assert_refused(qs_samples_fit("the set", &samples, &graph->samples), QS_MISMATCH, "");
     qs_graph_release(graph);
+    assert_ok(qs_model_build("bert:tiny,choices=2,positions=64", NULL, &graph)); /* fewer than the standard samples are long */
+    assert_int_equal(graph->samples.input[0].extent[1], 64);
+    qs_graph_release(graph);
+}
+
+/* Numbers of more than six digits stay what they are, in names and in what is built. */
+TEST(long_numbers_come_back) {
+    static const char name[] =
+        "llama:layers=1,hidden=8,heads=2,kv=2,inner=8,vocab=1234567,positions=1048576,dropout=0.12345678,base=1234567.5";
+    qs_graph *graph = NULL;
+    int64_t positions = 0;
+    assert_ok(qs_model_build(name, NULL, &graph));
+    assert_string_equal(graph->name, name);
+    assert_int_equal(graph->samples.target.classes, 1234567);
+    assert_true(graph->node[qs_graph_find(graph, "model.layers.0.self_attn.k_proj.rotary")].attributes.base == 1234567.5);
+    assert_ok(qs_model_positions(name, &positions));
+    assert_int_equal(positions, 1048576);
+    qs_graph_release(graph);
 }
 
 /* A mask of each query is an input of integers of the extents (queries, keys). */
@@ -247,6 +265,7 @@ TEST(refusals) {
     refused("bert:huge", "and the sizes tiny, mini, small, medium, base, large");
     refused("bert:layers=0", "must be a whole number from 1 to 1024");
     refused("bert:layers=2.5", "must be a whole number");
+    refused("bert:positions=1048577", "must be a whole number from 1 to 1048576");
     refused("bert:dropout=1", "must be a number from 0 to 0.99");
     refused("bert:heads=5", "hidden 768 does not divide among 5 heads");
     refused("gpt2:kv=5", "12 heads do not divide among kv=5");
@@ -272,4 +291,4 @@ TEST(refusals) {
 }
 
 TEST_MAIN(parameters_are_as_published, parameters_have_the_names_of_published_weights, choices, masks, heads_follow_the_target,
-          images_are_cut_into_patches, files_and_names_come_back, start_values, refusals)
+          images_are_cut_into_patches, files_and_names_come_back, start_values, long_numbers_come_back, refusals)
