@@ -135,12 +135,12 @@ static qs_status value_skip(cursor *from, uint32_t type, bool in_list) {
     return QS_OK;
 }
 
-/* What of the metadata the weights depend on, and what else names a model of llama; 0: not said. */
+/* What of the metadata the weights depend on, and what else names a model of llama; 0 or "": not said. */
 typedef struct facts {
-    char architecture[32];
+    char architecture[32], scaling[32]; /* of rotary positions */
     uint32_t heads, key_heads, alignment;
-    uint32_t layers, hidden, inner, positions;
-    float epsilon, base;
+    uint32_t layers, hidden, inner, positions, rotated; /* channels of a head */
+    float epsilon, base, scale;
 } facts;
 
 /* Where a number of the metadata goes; NULL: nowhere. */
@@ -157,6 +157,8 @@ static void *number_of(facts *about, const char *key, uint32_t *type) {
                    {"llama.feed_forward_length", &about->inner, TYPE_U32},
                    {"llama.context_length", &about->positions, TYPE_U32},
                    {"llama.attention.layer_norm_rms_epsilon", &about->epsilon, TYPE_F32},
+                   {"llama.rope.dimension_count", &about->rotated, TYPE_U32},
+                   {"llama.rope.scale_linear", &about->scale, TYPE_F32},
                    {"llama.rope.freq_base", &about->base, TYPE_F32}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (strcmp(key, numbers[i].key) == 0) {
@@ -164,6 +166,20 @@ static void *number_of(facts *about, const char *key, uint32_t *type) {
             return numbers[i].to;
         }
     return NULL;
+}
+
+/* The attention that they describe must be one that is built here: rotary positions turn all channels, and are not scaled. */
+static qs_status attention_check(const cursor *from, const facts *about) {
+    if (about->heads == 0 || about->heads % about->key_heads != 0)
+        return bad(from, "%" PRIu32 " heads with %" PRIu32 " of keys are no attention", about->heads, about->key_heads);
+    if (about->scaling[0] && strcmp(about->scaling, "none") != 0)
+        return bad(from, "llama.rope.scaling.type \"%s\": only rotary positions without scaling are read", about->scaling);
+    if (about->scale != 0 && about->scale != 1)
+        return bad(from, "llama.rope.scale_linear %g: only rotary positions without scaling are read", (double)about->scale);
+    if (about->rotated && about->hidden && (uint64_t)about->rotated * about->heads != about->hidden)
+        return bad(from, "llama.rope.dimension_count %" PRIu32 " of %" PRIu32 " heads, hidden %" PRIu32 ": all channels must be rotated",
+                   about->rotated, about->heads, about->hidden);
+    return QS_OK;
 }
 
 static qs_status facts_read(cursor *from, uint64_t count, facts *out) {
@@ -174,21 +190,22 @@ static qs_status facts_read(cursor *from, uint64_t count, facts *out) {
         QS_TRY(take_text(from, key, sizeof key));
         QS_TRY(take(from, &type, sizeof type));
         void *number = number_of(out, key, &wanted);
-        const bool architecture = strcmp(key, "general.architecture") == 0;
-        if ((number && type != wanted) || (architecture && type != TYPE_TEXT))
-            return bad(from, "%s of the type %" PRIu32 ", must be %s", key, type, architecture ? "a text" : "a number of 32 bits");
+        char *text = strcmp(key, "general.architecture") == 0      ? out->architecture
+                     : strcmp(key, "llama.rope.scaling.type") == 0 ? out->scaling
+                                                                   : NULL;
+        if ((number && type != wanted) || (text && type != TYPE_TEXT))
+            return bad(from, "%s of the type %" PRIu32 ", must be %s", key, type, text ? "a text" : "a number of 32 bits");
         if (number)
             QS_TRY(take(from, number, (size_t)type_bytes[type]));
-        else if (architecture)
-            QS_TRY(take_text(from, out->architecture, sizeof out->architecture));
+        else if (text)
+            QS_TRY(take_text(from, text, sizeof out->architecture));
         else
             QS_TRY(value_skip(from, type, false));
     }
     if (strcmp(out->architecture, "llama") != 0)
         return bad(from, "a model of the architecture \"%s\": only those of \"llama\" are read", out->architecture);
     if (out->key_heads == 0) out->key_heads = out->heads;
-    if (out->heads == 0 || out->heads % out->key_heads != 0)
-        return bad(from, "%" PRIu32 " heads with %" PRIu32 " of keys are no attention", out->heads, out->key_heads);
+    QS_TRY(attention_check(from, out));
     if (out->alignment == 0 || out->alignment % 8 != 0)
         return bad(from, "general.alignment %" PRIu32 ", must be a multiple of 8", out->alignment);
     return QS_OK;
@@ -286,16 +303,17 @@ static qs_status tensors_widen(const cursor *from, const entry *list, qs_tensor_
     return QS_OK;
 }
 
-/* The name of the model that the metadata describe, where they say all of it; the table of tokens says how many there are. */
+/* The name of the model that the metadata describe, where they say all of it and it fits; the table of tokens says how many there are. */
 static void model_name(const facts *about, qs_tensor_set *set) {
     const qs_tensor *table = qs_tensor_set_find(set, "model.embed_tokens.weight");
     if (!table || about->layers == 0 || about->hidden == 0 || about->inner == 0 || about->positions == 0) return;
-    snprintf(set->model, sizeof set->model,
-             "llama:layers=%" PRIu32 ",hidden=%" PRIu32 ",heads=%" PRIu32 ",kv=%" PRIu32 ",inner=%" PRIu32 ",vocab=%" PRId64
-             ",positions=%" PRIu32 ",tied=%d,epsilon=%g,base=%g",
-             about->layers, about->hidden, about->heads, about->key_heads, about->inner, table->shape.dim[0], about->positions,
-             !qs_tensor_set_find(set, "lm_head.weight"), about->epsilon > 0 ? (double)about->epsilon : 1e-5,
-             about->base > 0 ? (double)about->base : 10000.0);
+    const int length = snprintf(set->model, sizeof set->model,
+                                "llama:layers=%" PRIu32 ",hidden=%" PRIu32 ",heads=%" PRIu32 ",kv=%" PRIu32 ",inner=%" PRIu32
+                                ",vocab=%" PRId64 ",positions=%" PRIu32 ",tied=%d,epsilon=%g,base=%.9g",
+                                about->layers, about->hidden, about->heads, about->key_heads, about->inner, table->shape.dim[0],
+                                about->positions, !qs_tensor_set_find(set, "lm_head.weight"),
+                                about->epsilon > 0 ? (double)about->epsilon : 1e-5, about->base > 0 ? (double)about->base : 10000.0);
+    if (length >= (int)sizeof set->model) set->model[0] = '\0';
 }
 
 bool qs__gguf_is(const char *file, size_t bytes) {

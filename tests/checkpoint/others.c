@@ -188,6 +188,12 @@ static void put_number(writer *to, const char *key, uint32_t value) {
     put32(to, value);
 }
 
+static void put_real(writer *to, const char *key, float value) {
+    put_text(to, key);
+    put32(to, 6);
+    put(to, &value, 4);
+}
+
 static void put_tensor(writer *to, const char *name, uint64_t columns, uint64_t rows, uint32_t type, uint64_t offset) {
     put_text(to, name);
     put32(to, rows ? 2 : 1);
@@ -203,12 +209,18 @@ static void gguf_fill(writer *to) {
     put(to, "GGUF", 4);
     put32(to, 3);
     put64(to, 7);
-    put64(to, 7);
+    put64(to, 11);
     put_text(to, "general.architecture");
     put32(to, 8);
     put_text(to, "llama");
     put_number(to, "llama.attention.head_count", 2);
     put_number(to, "llama.attention.head_count_kv", 1);
+    put_number(to, "llama.embedding_length", 32);
+    put_number(to, "llama.rope.dimension_count", 16);
+    put_real(to, "llama.rope.scale_linear", 1);
+    put_text(to, "llama.rope.scaling.type");
+    put32(to, 8);
+    put_text(to, "none");
     put_text(to, "tokenizer.ggml.tokens");
     put32(to, 9);
     put32(to, 8);
@@ -287,14 +299,7 @@ TEST(gguf_files) {
     qs_tensor_set_release(&set);
 }
 
-/* Every prefix is refused; whatever a flipped bit says is refused or read within the file. */
-static void put_real(writer *to, const char *key, float value) {
-    put_text(to, key);
-    put32(to, 6);
-    put(to, &value, 4);
-}
-
-/* Metadata that say all of a model name it: half a million as the base of rotary positions, an epsilon that is not the usual one. */
+/* Metadata that say all of a model name it: a base of rotary positions of more than six digits, an epsilon that is not the usual one. */
 TEST(gguf_files_name_their_model) {
     writer file = {0};
     char name[QS_MODEL_NAME];
@@ -313,7 +318,7 @@ TEST(gguf_files_name_their_model) {
         put_number(&file, "llama.block_count", 3);
         put_number(&file, "llama.embedding_length", 32);
         put_number(&file, "llama.feed_forward_length", 48);
-        put_real(&file, "llama.rope.freq_base", 500000);
+        put_real(&file, "llama.rope.freq_base", 1234567.5f);
         put_real(&file, "llama.attention.layer_norm_rms_epsilon", 1e-6f);
         if (said) put_number(&file, "llama.context_length", 99);
         put_tensor(&file, "token_embd.weight", 32, 7, 0, 0);
@@ -323,14 +328,42 @@ TEST(gguf_files_name_their_model) {
         if (said == 0) assert_refused(qs_weights_model(path, name), QS_MISMATCH, "does not say of which model it is");
     }
     assert_ok(qs_weights_model(path, name));
-    assert_string_equal(name, "llama:layers=3,hidden=32,heads=4,kv=2,inner=48,vocab=7,positions=99,tied=1,epsilon=1e-06,base=500000");
+    assert_string_equal(name, "llama:layers=3,hidden=32,heads=4,kv=2,inner=48,vocab=7,positions=99,tied=1,epsilon=1e-06,base=1234567.5");
     assert_ok(qs_model_open(name, NULL, &graph));
     const qs_node *rotary = &graph->node[qs_graph_find(graph, "model.layers.0.self_attn.k_proj.rotary")];
     const qs_node *norm = &graph->node[qs_graph_find(graph, "model.norm")];
-    assert_true(rotary->attributes.base == 500000 && rotary->attributes.heads == 2 && norm->attributes.epsilon == 1e-6);
+    assert_true(rotary->attributes.base == 1234567.5 && rotary->attributes.heads == 2 && norm->attributes.epsilon == 1e-6);
     qs_graph_release(graph);
 }
 
+/* Attention otherwise than it is computed here: each of these keys alone says it. */
+TEST(gguf_files_of_other_attention) {
+    writer whole, file;
+    qs_tensor_set set;
+    gguf_fill(&whole);
+    const struct {
+        const char *key; /* its type is behind it, then its value */
+        const void *value;
+        size_t from, bytes;
+        const char *says;
+    } changes[] = {
+        {"llama.rope.scaling.type", "yarn", 12, 4, "llama.rope.scaling.type \"yarn\""},
+        {"llama.rope.scale_linear", &(float){4}, 4, 4, "llama.rope.scale_linear 4"},
+        {"llama.rope.scale_linear", &(float){NAN}, 4, 4, "llama.rope.scale_linear nan"},
+        {"llama.rope.dimension_count", &(uint32_t){8}, 4, 4, "llama.rope.dimension_count 8 of 2 heads, hidden 32"},
+        {"llama.rope.scaling.type", &(uint32_t){4}, 0, 4, "must be a text"},
+    };
+    for (size_t i = 0; i < COUNT_OF(changes); i++) {
+        file = whole;
+        char *at = memmem(file.data, file.bytes, changes[i].key, strlen(changes[i].key));
+        assert_non_null(at);
+        memcpy(at + strlen(changes[i].key) + changes[i].from, changes[i].value, changes[i].bytes);
+        put_file(file.data, file.bytes);
+        assert_refused(qs_weights_open(path, &set), QS_BAD_FILE, changes[i].says);
+    }
+}
+
+/* Every prefix is refused; whatever a flipped bit says is refused or read within the file. */
 TEST(gguf_files_that_are_damaged) {
     writer whole, file;
     qs_tensor_set set;
@@ -363,4 +396,4 @@ TEST(gguf_files_that_are_damaged) {
 }
 
 TEST_MAIN_WITH(make_folder, remove_folder, llama2c_files, llama2c_files_that_are_damaged, stories260K, gguf_files,
-               gguf_files_name_their_model, gguf_files_that_are_damaged)
+               gguf_files_name_their_model, gguf_files_of_other_attention, gguf_files_that_are_damaged)
