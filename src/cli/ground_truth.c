@@ -267,6 +267,17 @@ static qs_status ground_truth_json(const comparison *one) {
                                 one->truth.gradient_norm2, "truth", rows, "spearman", opinions));
 }
 
+/* A text as a field of CSV (RFC 4180): in quotes where a comma, a quote or a line's end is in it. */
+static void field_put(FILE *file, const char *text) {
+    const bool quoted = text[strcspn(text, ",\"\r\n")] != '\0';
+    if (quoted) fputc('"', file);
+    for (; *text; text++) {
+        if (*text == '"') fputc('"', file);
+        fputc(*text, file);
+    }
+    if (quoted) fputc('"', file);
+}
+
 static void rows_put(FILE *file, const comparison *one) {
     const qs_truth *truth = &one->truth;
     fprintf(file, "model,dataset,batch,warm_up,gradient_norm2,operator,recipe,seeds,error2,standard_error,variance,bias2,bias2_raw");
@@ -275,9 +286,15 @@ static void rows_put(FILE *file, const comparison *one) {
     fputc('\n', file);
     for (int i = 0; i < truth->rows; i++) {
         const qs_truth_row *row = &truth->row[i];
-        fprintf(file, "%s,%s,%lld,%d,%.9g,%s,%s,%d,%.9g,%.9g,%.9g,%.9g,%.9g", one->graph->name, one->options->job.job.dataset,
-                (long long)truth->batch, truth->warm_up, truth->gradient_norm2, row->name, row->recipe, row->seeds, row->error2,
-                row->standard_error, row->variance, row->bias2, row->bias2_raw);
+        field_put(file, one->graph->name);
+        fputc(',', file);
+        field_put(file, one->options->job.job.dataset);
+        fprintf(file, ",%lld,%d,%.9g,", (long long)truth->batch, truth->warm_up, truth->gradient_norm2);
+        field_put(file, row->name);
+        fputc(',', file);
+        field_put(file, row->recipe);
+        fprintf(file, ",%d,%.9g,%.9g,%.9g,%.9g,%.9g", row->seeds, row->error2, row->standard_error, row->variance, row->bias2,
+                row->bias2_raw);
         for (int o = 0; o < one->opinions; o++)
             fprintf(file, ",%.9g", one->opinion[o].omega[i]);
         fputc('\n', file);

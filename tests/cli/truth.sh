@@ -9,20 +9,23 @@ refuse 2 '--seeds needs --ground-truth' indicator --profile p.json --seeds 3
 refuse 2 '--seeds 1: must be at least 2' indicator --ground-truth --profile p.json --seeds 1
 refuse 2 'influence-contracted' indicator --profile p.json --convention other
 
-"$QSYNC" profile --model mlp:width=0.25 --dataset shapes --batch 8 --repetitions 2 --statistics-iterations 2 --hessian \
+model=vit:layers=1,hidden=8,heads=1,inner=8,patch=16
+"$QSYNC" profile --model $model --dataset shapes --batch 8 --repetitions 2 --statistics-iterations 2 --hessian \
     --out "$work/p.json" > /dev/null 2>&1 || fail "profile --hessian"
 grep -q '"hessian_top"' "$work/p.json" || fail "the profile has no Hessian eigenvalue"
 refuse 2 'needs --dataset' indicator --ground-truth --profile "$work/p.json"
-refuse 1 'the profile is of mlp:width=0.25 as another data set shapes it' \
+refuse 1 "the profile is of $model as another data set shapes it" \
     indicator --ground-truth --profile "$work/p.json" --model lenet5 --dataset shapes
 refuse 2 'name one below it' indicator --ground-truth --profile "$work/p.json" --dataset shapes --recipes fp32
 
 "$QSYNC" indicator --ground-truth --profile "$work/p.json" --dataset shapes --seeds 2 --warm-up 1 --recipes fp32,bf16 --stochastic-floats \
     --out "$work/truth.csv" --json > "$work/truth.json" 2> "$work/error" || { cat "$work/error"; fail "indicator --ground-truth"; }
-[ "$(wc -l < "$work/truth.csv")" = 4 ] || fail "truth.csv has not one line for each of three operators"
+[ "$(wc -l < "$work/truth.csv")" = 9 ] || fail "truth.csv has not one line for each of eight operators"
+# A name that holds commas is one field.
+[ "$(tail -n +2 "$work/truth.csv" | grep -c "^\"$model\",shapes,4,")" = 8 ] || fail "lines of truth.csv begin with $(sed -n 2p "$work/truth.csv")"
 head -1 "$work/truth.csv" | grep -q 'error2.*qsync.paper,.*random' || fail "columns of truth.csv"
-awk -F, 'NR > 1 && !($8 == 2 && $9 > 0 && $11 > 0) { exit 1 }' "$work/truth.csv" || fail "bf16 with stochastic rounding adds no variance"
-for key in '"model": "mlp:width=0.25"' '"convention": "flat-contracted"' '"indicator": "random"' '"pooled"' '"steps"'; do
+sed 's/^"[^"]*"/model/' "$work/truth.csv" | awk -F, 'NR > 1 && !($8 == 2 && $9 > 0 && $11 > 0) { exit 1 }' || fail "bf16 with stochastic rounding adds no variance"
+for key in "\"model\": \"$model\"" '"convention": "flat-contracted"' '"indicator": "random"' '"pooled"' '"steps"'; do
     grep -q "$key" "$work/truth.json" || fail "no $key in the JSON"
 done
 finish
