@@ -24,8 +24,8 @@ typedef struct generation {
     qs_sampler *sampler;
     char *file; /* the prompt of a file */
     int32_t *id;
-    int64_t ids, room; /* prompt and what follows it */
-    int64_t prompted;
+    int64_t ids, prompted; /* prompt and what follows it */
+    size_t room;
     float *logits;
     char *pending, *settled; /* bytes that wait for the rest of their character; what goes out */
     size_t pending_bytes, pending_room, settled_room;
@@ -37,7 +37,7 @@ static const option_row option_rows[] = {
     {OPTION(generation, vocabulary, "vocab", "FILE", "vocabulary that the ids are of, or bytes: docs/text.md"),
      .usual = "bytes, where the model has 256 ids"},
     {OPTION(generation, model, "model", "NAME", "model of the weights, or a graph.json"),
-     .usual = "graph.json beside the file, or what it says"},
+     .usual = "what graph.json beside the file, the file, or config.json beside it says"},
     {OPTION(generation, prompt, "prompt", "TEXT", "text to go on with"), .usual = "none: the piece that starts a text",
      .excludes = "prompt-file"},
     {OPTION(generation, prompt_file, "prompt-file", "FILE", "the same, from a file")},
@@ -99,8 +99,7 @@ static qs_status prompt_encode(generation *one) {
     QS_GOTO(qs_tokenizer_encode(one->tokenizer, text, bytes, &tokens));
     if (bytes == 0) tokens.count = 0;
     if (tokens.invalid > 0) qs_log(QS_LOG_INFO, "%lld bytes of the prompt are no UTF-8", (long long)tokens.invalid);
-    one->room = (int64_t)tokens.count + 1 + one->tokens;
-    QS_GOTO(qs_allocate((size_t)one->room, sizeof *one->id, &one->id));
+    QS_GOTO(qs_grow(&one->id, &one->room, tokens.count + 1, sizeof *one->id));
     if (start >= 0 && (bytes == 0 || (end >= 0 && start != end))) one->id[one->ids++] = start;
     for (size_t i = 0; i < tokens.count; i++)
         one->id[one->ids++] = tokens.id[i];
@@ -154,16 +153,17 @@ static qs_status continued(generation *one, outcome *out) {
     out->stopped = "tokens";
     QS_TRY(qs_decoder_take(one->decoder, one->ids, one->id, one->logits));
     out->prompt_seconds = qs_clock() - begin;
-    while (one->ids < one->prompted + one->tokens) {
+    for (;;) {
         int32_t id;
         QS_TRY(qs_sampler_draw(one->sampler, one->logits, (uint64_t)one->ids, &id));
         if (!is_text(one, id)) {
             out->stopped = "end";
             break;
         }
+        QS_TRY(qs_grow(&one->id, &one->room, (size_t)one->ids + 1, sizeof *one->id));
         one->id[one->ids++] = id;
         QS_TRY(text_put(one, one->ids - 1, false));
-        if (one->ids == one->prompted + one->tokens) break;
+        if (one->ids - one->prompted == one->tokens) break;
         if (qs_decoder_place(one->decoder) == qs_decoder_context(one->decoder)) {
             out->stopped = "context";
             break;
@@ -175,13 +175,15 @@ static qs_status continued(generation *one, outcome *out) {
 }
 
 static qs_status outcome_tell(const generation *one, const outcome *is) {
-    const int64_t added = one->ids - one->prompted;
-    const double pace = is->seconds > 0 ? (double)(added - 1) / is->seconds : 0; /* the first came with the prompt */
+    const int64_t added = one->ids - one->prompted, steps = qs_decoder_place(one->decoder) - one->prompted;
+    const double pace = steps > 0 && is->seconds > 0 ? (double)steps / is->seconds : 0; /* the first id came with the prompt */
     if (!one->json) {
         const char *apart = isatty(STDOUT_FILENO) ? "\n" : ""; /* the text ends where it ends */
-        if (strcmp(is->stopped, "context") == 0)
+        if (strcmp(is->stopped, "context") == 0) {
             fprintf(stderr, "%s%s: stopped: the context has %lld positions\n", apart, program_name(),
                     (long long)qs_decoder_context(one->decoder));
+            apart = "";
+        }
         fprintf(stderr, "%s%s: %lld tokens behind %lld, %.1f tokens/s; the prompt took %s\n", apart, program_name(), (long long)added,
                 (long long)one->prompted, pace, time_text(1e6 * is->prompt_seconds));
         return QS_OK;
@@ -206,7 +208,7 @@ static qs_status generated(generation *one) {
         return qs_fail(QS_USAGE, "the prompt has %lld ids, the context %lld positions: shorten it%s", (long long)one->prompted,
                        (long long)longest, one->context > 0 ? ", or raise --context" : "");
     /* What is added last need not be read. */
-    const int64_t most = one->prompted + one->tokens - 1, context = most < longest ? most : longest;
+    const int64_t context = one->tokens <= longest - one->prompted ? one->prompted + one->tokens - 1 : longest;
     one->sampling.seed = (uint64_t)one->seed;
     QS_TRY(qs_sampler_create(&one->sampling, qs_tokenizer_size(one->tokenizer), &one->sampler));
     QS_TRY(device_start(one->backend, one->threads, one->isa, &one->device));
@@ -242,7 +244,9 @@ qs_status verb_generate(int argc, char **argv) {
         .purpose = "Text from a decoder (gpt2, llama), computed in fp32: the prompt, and what the model adds to it, to standard output as\n"
                    "it is formed; the pace to standard error. It ends behind --tokens, where the model ends the text, or where the\n"
                    "context is full. Equal weights, settings, seeds and threads give equal text.",
-        .examples = "  qsync generate stories260K.bin --vocab tok512.bin --tokens 200 --temperature 0\n"
+        .examples = "  sh tools/fetch-data.sh data models/stories260K\n"
+                    "  qsync generate data/models/stories260K/stories260K.bin --vocab data/models/stories260K/tok512.bin --tokens 200 "
+                    "--temperature 0\n"
                     "  qsync generate run/weights.safetensors --vocab vocab/gpt2 --prompt 'The old man' --temperature 0.8 --top-p 0.9 "
                     "--seed 7\n",
         .least = 1,

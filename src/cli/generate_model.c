@@ -15,44 +15,51 @@ typedef struct setting {
     double standard; /* where the file does not say it, or says null; below 0: it must */
 } setting;
 
-/* What a file may say otherwise than models here are. */
+/* What a file may say otherwise than models here are: where the key is there and not null, its value must be this. */
 typedef struct rule {
-    const char *key, *value; /* a text that it must have where it is there; NULL: null or false */
+    const char *key, *value; /* a text, or "true"; NULL: false */
 } rule;
 
 typedef struct family {
     const char *type, *model;
-    setting setting[10];
-    rule rule[5];
+    setting setting[11]; /* a row without an option ends them, one without a key the rules */
+    rule rule[6];
 } family;
 
-static const family families[] = {{"gpt2",
-                                   "gpt2",
-                                   {{"layers", "n_layer", -1},
-                                    {"hidden", "n_embd", -1},
-                                    {"heads", "n_head", -1},
-                                    {"vocab", "vocab_size", -1},
-                                    {"positions", "n_positions", -1},
-                                    {"inner", "n_inner", 0}, /* 0: four times hidden */
-                                    {"tied", "tie_word_embeddings", 1},
-                                    {"epsilon", "layer_norm_epsilon", 1e-5}},
-                                   {{"activation_function", "gelu_new"}, {"scale_attn_by_inverse_layer_idx", NULL}}},
-                                  {"llama",
-                                   "llama",
-                                   {{"layers", "num_hidden_layers", -1},
-                                    {"hidden", "hidden_size", -1},
-                                    {"heads", "num_attention_heads", -1},
-                                    {"kv", "num_key_value_heads", 0}, /* 0: as heads */
-                                    {"vocab", "vocab_size", -1},
-                                    {"positions", "max_position_embeddings", -1},
-                                    {"inner", "intermediate_size", -1},
-                                    {"tied", "tie_word_embeddings", 0},
-                                    {"epsilon", "rms_norm_eps", 1e-6},
-                                    {"base", "rope_theta", 10000}},
-                                   {{"hidden_act", "silu"}, {"rope_scaling", NULL}, {"attention_bias", NULL}, {"mlp_bias", NULL}}}};
+static const family families[] = {
+    {"gpt2",
+     "gpt2",
+     {{"layers", "n_layer", -1},
+      {"hidden", "n_embd", -1},
+      {"heads", "n_head", -1},
+      {"vocab", "vocab_size", -1},
+      {"positions", "n_positions", -1},
+      {"inner", "n_inner", 0}, /* 0: four times hidden */
+      {"tied", "tie_word_embeddings", 1},
+      {"epsilon", "layer_norm_epsilon", 1e-5}},
+     {{"activation_function", "gelu_new"}, {"scale_attn_weights", "true"}, {"scale_attn_by_inverse_layer_idx", NULL}}},
+    {"llama",
+     "llama",
+     {{"layers", "num_hidden_layers", -1},
+      {"hidden", "hidden_size", -1},
+      {"heads", "num_attention_heads", -1},
+      {"kv", "num_key_value_heads", 0}, /* 0: as heads */
+      {"vocab", "vocab_size", -1},
+      {"positions", "max_position_embeddings", -1},
+      {"inner", "intermediate_size", -1},
+      {"tied", "tie_word_embeddings", 0},
+      {"epsilon", "rms_norm_eps", 1e-6},
+      {"base", "rope_theta", 10000}},
+     {{"hidden_act", "silu"}, {"rope_scaling", NULL}, {"rope_type", "default"}, {"attention_bias", NULL}, {"mlp_bias", NULL}}}};
+
+/* Since its version 5 the library keeps what is said of rotary positions in an object of its own. */
+static const json_t *said_of(const json_t *root, const char *key) {
+    const json_t *value = json_object_get(root, key);
+    return value ? value : json_object_get(json_object_get(root, "rope_parameters"), key);
+}
 
 static qs_status setting_read(const json_t *root, const char *path, const setting *one, double *out) {
-    const json_t *value = json_object_get(root, one->key);
+    const json_t *value = said_of(root, one->key);
     if (json_is_boolean(value))
         *out = json_is_true(value);
     else if (json_is_number(value))
@@ -60,14 +67,17 @@ static qs_status setting_read(const json_t *root, const char *path, const settin
     else if ((!value || json_is_null(value)) && one->standard >= 0)
         *out = one->standard;
     else
-        return qs_fail(QS_BAD_FILE, "%s: %s is %s, must be a number", path, one->key, value ? "none" : "missing");
+        return qs_fail(QS_BAD_FILE, "%s: %s is %s, must be a number", path, one->key,
+                       !value                ? "missing"
+                       : json_is_null(value) ? "null"
+                                             : "something else");
     return QS_OK;
 }
 
 static qs_status rule_check(const json_t *root, const char *path, const rule *one) {
-    const json_t *value = json_object_get(root, one->key);
-    if (!value || json_is_null(value) || json_is_false(value)) return QS_OK;
-    if (one->value && json_is_string(value) && strcmp(json_string_value(value), one->value) == 0) return QS_OK;
+    const json_t *value = said_of(root, one->key);
+    const char *text = json_is_true(value) ? "true" : json_string_value(value);
+    if (!value || json_is_null(value) || (one->value ? text && strcmp(text, one->value) == 0 : json_is_false(value))) return QS_OK;
     return qs_fail(QS_UNSUPPORTED, "%s: models with another %s than %s are not built here", path, one->key,
                    one->value ? one->value : "none");
 }
@@ -89,7 +99,7 @@ static qs_status family_name(const json_t *root, const char *path, const family 
     return QS_OK;
 }
 
-/* name: "" where the file is not there, or of something else. */
+/* name: "" where the file is not there. */
 static qs_status config_read(const char *path, char *name) {
     json_error_t error;
     name[0] = '\0';
@@ -99,7 +109,7 @@ static qs_status config_read(const char *path, char *name) {
     const char *type = json_string_value(json_object_get(root, "model_type"));
     qs_status status =
         type ? qs_fail(QS_UNSUPPORTED, "%s is of a model of the type %s: known are gpt2 and llama; --model says another", path, type)
-             : QS_OK;
+             : qs_fail(QS_USAGE, "%s has no model_type, which says of which model the weights are: say it with --model", path);
     for (size_t i = 0; type && i < sizeof families / sizeof *families; i++)
         if (strcmp(type, families[i].type) == 0) status = family_name(root, path, &families[i], name);
     json_decref(root);

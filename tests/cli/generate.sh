@@ -43,17 +43,22 @@ cmp -s "$work/greedy" "$work/sure" || fail "the first of the most probable ids i
 iconv -f UTF-8 -t UTF-8 "$work/one" > /dev/null || fail "the text is no UTF-8"
 "$QSYNC" generate "$weights" --prompt 'klmnopqrs' --tokens 20 --temperature 0 --json > "$work/json" 2> "$work/err" || { cat "$work/err"; fail "--json"; }
 jq -j .text "$work/json" | cmp -s - "$work/greedy" || { cat "$work/json"; fail "--json has other text"; }
+"$QSYNC" generate "$weights" --prompt 'klmnopqrs' --tokens 1 --json 2> "$work/err" | jq -e '.tokens == 1 and .tokens_per_s == 0' > /dev/null ||
+    fail "a pace is told of a token that came with the prompt"
 jq -e '.tokens == 20 and .prompt_tokens == 9 and .stopped == "tokens" and (.ids | length) == 20 and .tokens_per_s > 0' "$work/json" > /dev/null ||
     { cat "$work/json"; fail "--json does not say what happened"; }
 # The model was trained on 32 positions: 9 and 23 more are read, and what follows the last of them is added.
 generate "$work/full" "$weights" --prompt 'klmnopqrs' --tokens 100 --temperature 0
 grep -q 'the context has 32 positions' "$work/err" || { cat "$work/err"; fail "nothing is said of the context"; }
 [ "$(wc -c < "$work/full")" -eq 33 ] || fail "the context holds $(wc -c < "$work/full") bytes"
+generate "$work/most" "$weights" --prompt 'klmnopqrs' --tokens 9223372036854775807 --temperature 0
+cmp -s "$work/full" "$work/most" || fail "the context does not bound --tokens"
 
 # ---- Models that others describe: the same weights as a file without metadata, beside a config.json ----
 
 mkdir "$work/others"
-python=$(command -v python3) && "$python" - "$weights" "$work/others/model.safetensors" << 'PYTHON'
+plain() { # FILE NEW-FILE
+    python=$(command -v python3) && "$python" - "$@" << 'PYTHON'
 import json, struct, sys
 data = open(sys.argv[1], "rb").read()
 size = struct.unpack("<Q", data[:8])[0]
@@ -62,6 +67,8 @@ head.pop("__metadata__")
 text = json.dumps(head).encode()
 open(sys.argv[2], "wb").write(struct.pack("<Q", len(text)) + text + data[8 + size:])
 PYTHON
+}
+plain "$weights" "$work/others/model.safetensors"
 if [ -f "$work/others/model.safetensors" ]; then
     refuse 2 'say it with --model' generate "$work/others/model.safetensors" --vocab bytes --prompt a
     echo '{"model_type": "gpt2", "n_layer": 1, "n_embd": 32, "n_head": 2, "n_inner": 64, "vocab_size": 256, "n_positions": 64,
@@ -74,10 +81,42 @@ if [ -f "$work/others/model.safetensors" ]; then
     refuse 1 'activation_function' generate "$work/others/model.safetensors" --prompt a
     sed -i 's/relu/gelu_new/' "$work/others/config.json"
     refuse 1 'n_layer is missing' generate "$work/others/model.safetensors" --prompt a
+    sed -i 's/"n_inner": 64/"n_layer": 1, "n_inner": "64"/' "$work/others/config.json"
+    refuse 1 'n_inner is something else, must be a number' generate "$work/others/model.safetensors" --prompt a
+    sed -i 's/"n_inner": "64"/"n_inner": 64, "scale_attn_weights": false/' "$work/others/config.json"
+    refuse 1 'another scale_attn_weights than true' generate "$work/others/model.safetensors" --prompt a
+    sed -i 's/"scale_attn_weights": false/"scale_attn_weights": true/' "$work/others/config.json"
+    generate "$work/described" "$work/others/model.safetensors" --prompt 'klmnopqrs' --tokens 20 --temperature 0
+    cmp -s "$work/greedy" "$work/described" || fail "the model of a config.json that says what is usual gives other text"
+    echo '{"hidden_size": 32}' > "$work/others/config.json"
+    refuse 2 'has no model_type' generate "$work/others/model.safetensors" --prompt a
     echo '{"model_type": "bert"}' > "$work/others/config.json"
     refuse 1 'of the type bert' generate "$work/others/model.safetensors" --prompt a
     echo '{' > "$work/others/config.json"
     refuse 1 'config.json' generate "$work/others/model.safetensors" --prompt a
+
+    # Decoders of the kind llama: the base of rotary positions stands in either of two places.
+    "$QSYNC" train --model llama:layers=1,hidden=32,heads=2,kv=1,inner=64,vocab=256,positions=64,base=500 \
+        --dataset "text:$work/text.txt,vocab=bytes,length=32" --batch 16 --epochs 1 --out "$work/llama" > "$work/out" 2> "$work/err" ||
+        { cat "$work/err"; fail "train llama"; }
+    plain "$work/llama/weights.safetensors" "$work/others/model.safetensors"
+    generate "$work/llama.txt" "$work/llama/weights.safetensors" --prompt 'klm' --tokens 8 --temperature 0
+    llama() { # SETTINGS: a config.json with these beside the weights
+        echo '{"model_type": "llama", "num_hidden_layers": 1, "hidden_size": 32, "num_attention_heads": 2, "num_key_value_heads": 1,
+            "vocab_size": 256, "max_position_embeddings": 64, "intermediate_size": 64, "rms_norm_eps": 1e-5, "hidden_act": "silu", "tie_word_embeddings": true,
+            '"$1"'}' > "$work/others/config.json"
+    }
+    for said in '"rope_theta": 500.0, "rope_scaling": null' '"rope_parameters": {"rope_theta": 500.0, "rope_type": "default"}'; do
+        llama "$said"
+        "$QSYNC" generate "$work/others/model.safetensors" --prompt 'klm' --tokens 8 --temperature 0 --json > "$work/json" 2> "$work/err" ||
+            { cat "$work/err"; fail "generate with $said"; }
+        jq -r .model "$work/json" | grep -q ',base=500$' || fail "$said gives $(jq -r .model "$work/json")"
+        jq -j .text "$work/json" | cmp -s - "$work/llama.txt" || fail "$said gives other text"
+    done
+    llama '"rope_theta": 500.0, "rope_scaling": {"rope_type": "linear", "factor": 2.0}'
+    refuse 1 'another rope_scaling than none' generate "$work/others/model.safetensors" --prompt a
+    llama '"rope_parameters": {"rope_theta": 500.0, "rope_type": "llama3"}'
+    refuse 1 'another rope_type than default' generate "$work/others/model.safetensors" --prompt a
 fi
 
 # ---- What is refused ----
@@ -113,7 +152,7 @@ if [ -f "$models/stories260K.bin" ]; then
     generate "$work/rest" "$models/stories260K.bin" --vocab "$models/tok512.bin" --prompt-file "$work/prompt" --tokens 60 --temperature 0 --threads 2
     head -c "$(wc -c < "$work/rest")" "$models/greedy-200.txt" | cmp - "$work/rest" || fail "stories260K goes on otherwise"
     # Files of the format say how many positions they have.
-    generate "$work/long" "$models/stories260K.bin" --vocab "$models/tok512.bin" --tokens 600 --temperature 0
-    grep -q '[0-9] tokens behind 1' "$work/err" || { cat "$work/err"; fail "the summary is missing"; }
+    for _ in 1 2 3 4; do cat "$models/greedy-200.txt"; done > "$work/prompt"
+    refuse 2 'the context 512 positions' generate "$models/stories260K.bin" --vocab "$models/tok512.bin" --prompt-file "$work/prompt"
 fi
 finish
