@@ -3,7 +3,8 @@
  * better by the planner's own order. Then a class whose highest precision fits its memory keeps everything. Of the others blocks are taken
  * in one order, by what a block saves between forward and backward for each microsecond of computing it again, and the planner plans with
  * the first 0, 1, 2, 4, ... of it; between the best and its neighbours it goes on by halves. Whole plans are compared, each accepted by the
- * full prediction: the pace of the best uniform plan of all of them, then least ΣΩ, then time. */
+ * full prediction: the pace of the best uniform plan of all of them, then least ΣΩ (of planners that assign formats to tensors: the least
+ * share in low formats), then time. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,8 +169,9 @@ done:
 /* ---- Choosing ------------------------------------------------------------------------------------------------------------------------ */
 
 typedef struct attempt {
-    int count; /* of blocks */
-    double omega, iteration_us, limit_us;
+    int count;      /* of blocks */
+    double quality; /* ΣΩ, or of planners that assign formats to tensors the share in low formats; less is better */
+    double iteration_us, limit_us;
     qs_plan plan;
 } attempt;
 
@@ -188,14 +190,16 @@ static qs_status attempt_make(attempts *all, int count) {
     if (status == QS_INFEASIBLE) return QS_OK;
     QS_TRY(status);
     one->iteration_us = one->plan.class_[0].predicted.iteration_us;
-    one->limit_us = limit_us > 0 ? limit_us : one->iteration_us / (1 - all->ask->options->tolerance);
-    for (int c = 0; c < one->plan.classes; c++)
-        one->omega += all->ask->cluster->class_[c].count * one->plan.class_[c].predicted.sum_omega;
+    one->limit_us = limit_us > 0 ? fmax(limit_us, one->iteration_us) : one->iteration_us / (1 - all->ask->options->tolerance);
+    for (int c = 0; c < one->plan.classes; c++) {
+        const qs_class_plan *own = &one->plan.class_[c];
+        one->quality += all->ask->cluster->class_[c].count * (own->tensors > 0 ? own->assignment.ratio_low : own->predicted.sum_omega);
+    }
     all->count++;
     return QS_OK;
 }
 
-/* Of the plans that keep the best pace the one with the least ΣΩ; of equal ones the fastest, then that with the fewest blocks. */
+/* Of the plans that keep the best pace the one of the best quality; of equal ones the fastest, then that with the fewest blocks. */
 static int attempt_best(const attempts *all) {
     double limit_us = INFINITY;
     int best = -1;
@@ -204,9 +208,9 @@ static int attempt_best(const attempts *all) {
     for (int i = 0; i < all->count; i++) {
         const attempt *one = &all->one[i], *other = best < 0 ? NULL : &all->one[best];
         if (one->iteration_us > limit_us) continue;
-        if (other && other->omega < one->omega) continue;
-        if (other && other->omega == one->omega && other->iteration_us < one->iteration_us) continue;
-        if (other && other->omega == one->omega && other->iteration_us == one->iteration_us && other->count <= one->count) continue;
+        if (other && other->quality < one->quality) continue;
+        if (other && other->quality == one->quality && other->iteration_us < one->iteration_us) continue;
+        if (other && other->quality == one->quality && other->iteration_us == one->iteration_us && other->count <= one->count) continue;
         best = i;
     }
     return best;

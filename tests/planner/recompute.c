@@ -147,6 +147,51 @@ TEST(asked_for) {
     setting_end(&one);
 }
 
+/* Planners that deal batches too, by name and by choice. Where devices are alike the fastest start of joint is a uniform plan, and its own
+ * limit lies a tolerance above that plan's: each plan is held against what its planner allowed it. */
+TEST(with_shares_of_the_batch) {
+    static const char *const planners[] = {"dbs", "joint"}, *const blocks[] = {"stem.conv", "auto"};
+    static const int64_t batch[] = {8, 16, 24, 32, 40, 48, 56};
+    for (int alike = 0; alike < 2; alike++) {
+        setting one;
+        synthetic_device device[] = {SYNTHETIC_STRONG, SYNTHETIC_WEAK};
+        const synthetic_device strong = device[0];
+        if (alike) device[0] = device[1], device[0].name = strong.name;
+        setting_make(&one, "resnet8:width=0.5", 2, device);
+        synthetic_batches_add(one.graph, &one.cluster, one.device, &one.job, COUNT_OF(batch), batch, &one.profile);
+        one.cluster.class_[1].memory_limit = arena_of(&one, "fp32", "no", 1) * 8 / 10;
+        one.options.tolerance = alike ? 0.2 : one.options.tolerance;
+        for (size_t p = 0; p < 2 * COUNT_OF(planners); p++) {
+            one.options.recompute = blocks[p % 2];
+            qs_plan plan = setting_plan(&one, planners[p / 2]);
+            plan_check(&one, &plan);
+            assert_string_equal(plan.class_[0].recompute_why, p % 2 ? "fits" : "asked");
+            qs_plan_release(&plan);
+        }
+        setting_end(&one);
+    }
+}
+
+/* A planner that assigns formats to tensors says no ΣΩ: the plan with the least share in low formats is kept. */
+TEST(with_formats_of_tensors) {
+    static const char *const formats[] = {"fp(6,9,0)", "fp(4,3,4)", "fp(5,2,0)"};
+    setting one;
+    setting_make(&one, "resnet8:width=0.5", 1, (const synthetic_device[]){SYNTHETIC_WEAK});
+    synthetic_simulates(one.graph, &one.job, &one.cluster.class_[0], &one.device[0], 3, formats, &one.profile.class_[0]);
+    one.options.assignment.ratio = 0; /* as high as memory allows */
+    one.options.tolerance = 0.3;      /* what is computed again may cost that */
+    one.cluster.class_[0].memory_limit = arena_of(&one, "demote", "no", 0) * 9 / 10;
+    qs_plan kept = setting_plan(&one, "demote");
+    one.options.recompute = "auto";
+    qs_plan chosen = setting_plan(&one, "demote");
+    plan_check(&one, &chosen);
+    assert_true(kept.class_->assignment.ratio_low > 0 && chosen.class_->recomputes > 0);
+    assert_true(chosen.class_->assignment.ratio_low < kept.class_->assignment.ratio_low);
+    qs_plan_release(&kept);
+    qs_plan_release(&chosen);
+    setting_end(&one);
+}
+
 /* The lower bound of a plan with recomputed blocks lies below it, and its plan is that of a session. */
 TEST(sessions_and_bounds) {
     setting one;
@@ -169,4 +214,5 @@ TEST(sessions_and_bounds) {
     setting_end(&one);
 }
 
-TEST_MAIN(ample_memory_changes_nothing, only_way_to_fit, competes_with_precision, asked_for, sessions_and_bounds)
+TEST_MAIN(ample_memory_changes_nothing, only_way_to_fit, competes_with_precision, asked_for, with_shares_of_the_batch,
+          with_formats_of_tensors, sessions_and_bounds)

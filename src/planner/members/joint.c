@@ -166,6 +166,7 @@ done:
 static qs_status plan(joint *one, qs__shares *shares) {
     QS_TRY(qs__shares_create(one->candidate, true, shares));
     QS_TRY(starts_find(one, shares));
+    one->candidate->limit_us = one->limit_us;
     for (int s = 0; s < one->starts; s++)
         if (one->start[s].iteration_us <= one->limit_us) QS_TRY(start_recover(one, &one->start[s]));
     QS_TRY(start_put(one->candidate, &one->best));
