@@ -73,12 +73,15 @@ static qs_status lengths_check(const qs_data_description *is, int64_t count, con
     return QS_OK;
 }
 
-static qs_status targets_check(const qs_data_description *is, int64_t count, const int32_t *value) {
+/* Classes, and spans within their sample. length: NULL where samples have none. */
+static qs_status targets_check(const qs_data_description *is, int64_t count, const int32_t *length, const int32_t *value) {
     const qs_target *target = &is->samples.target;
     if (target->kind == QS_TARGET_REAL) return QS_OK;
-    const int64_t values = qs_target_values(target), end = target->kind == QS_TARGET_SPAN ? target->extent : target->classes;
+    const bool spans = target->kind == QS_TARGET_SPAN, varies = qs_samples_length(&is->samples) > 0;
+    const int64_t values = qs_target_values(target);
     int64_t counted = 0;
     for (int64_t i = 0; i < count * values; i++) {
+        const int64_t end = !spans ? target->classes : varies && length[i / values] < target->extent ? length[i / values] : target->extent;
         if (target->kind == QS_TARGET_CLASS_PER_POSITION && value[i] == target->ignored) continue;
         counted++;
         if (value[i] >= 0 && value[i] < end) continue;
@@ -102,7 +105,7 @@ qs_status qs_dataset_of_arrays(const qs_data_description *description, int64_t c
     if (count < 1) return qs_fail(QS_USAGE, "data set %s: %lld samples, must be at least 1", description->name, (long long)count);
     QS_TRY(description_check(description));
     QS_TRY(lengths_check(description, count, length));
-    QS_TRY(targets_check(description, count, target));
+    QS_TRY(targets_check(description, count, length, target));
     for (int i = 0; i < description->samples.inputs; i++)
         QS_TRY(integers_check(description, &description->samples.input[i], count, input[i]));
     for (int i = 0; i < description->samples.inputs; i++) {

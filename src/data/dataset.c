@@ -141,6 +141,7 @@ void qs_dataset_lengths(const qs_dataset *dataset, const qs_lengths *lengths, in
 
 uint64_t qs_dataset_hash(const qs_dataset *dataset, uint64_t seed) {
     if (dataset->count == 0) return seed;
+    if (dataset->length) seed = qs_hash(dataset->length, (size_t)dataset->count * sizeof *dataset->length, seed);
     return qs_hash(dataset->target, (size_t)(dataset->count * qs_target_values(&dataset->description.samples.target)) * sizeof(int32_t),
                    seed);
 }

@@ -84,6 +84,8 @@ TEST(arrays_are_copied) {
     assert_int_equal(token[0], --tokens[1][0]);
     assert_int_equal(tag[0], --tags[1][0]);
     assert_true(qs_dataset_hash(&set, 1) == before);
+    set.length[2]++; /* the same labels at another length are another set */
+    assert_true(qs_dataset_hash(&set, 1) != before);
     qs_dataset_release(&set);
 }
 
@@ -91,7 +93,7 @@ TEST(spans_and_real_numbers) {
     qs_data_description is = tagged;
     is.samples.inputs = 1;
     is.samples.target = (qs_target){.kind = QS_TARGET_SPAN, .extent = positions};
-    const int32_t spans[count][2] = {{0, 5}, {1, 1}, {2, 4}, {5, 5}, {0, 0}};
+    const int32_t spans[count][2] = {{0, 0}, {1, 1}, {1, 2}, {3, 3}, {0, 4}};
     int32_t token[positions], span[2];
     const int64_t index = 2;
     qs_dataset set;
@@ -149,6 +151,10 @@ TEST(contradictions_are_refused) {
     is = tagged;
     is.samples.target.extent = 0;
     refused(&is, length, tags, "a target of 0 positions");
+    is = tagged;
+    is.samples.target = (qs_target){.kind = QS_TARGET_SPAN, .extent = positions};
+    const int32_t spans[count][2] = {{0, 0}, {1, 1}, {2, 3}, {3, 3}, {4, 4}};
+    refused(&is, length, spans, "target of sample 2 is 3, must be 0 to 2"); /* it is 3 long */
     is = tagged;
     is.samples.input[0] = qs_input_image(4, 4, 3);
     refused(&is, length, tags, "deviation 0 of channel 0");

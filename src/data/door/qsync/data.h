@@ -100,7 +100,7 @@ QS_API void qs_dataset_release(qs_dataset *dataset);
 QS_API int64_t qs_dataset_counted(const qs_dataset *dataset, const int64_t *indices, int64_t count);
 /* How many of its samples are padded to each of some lengths, into samples[lengths->count]. */
 QS_API void qs_dataset_lengths(const qs_dataset *dataset, const qs_lengths *lengths, int64_t *samples);
-/* A hash of the targets: what ranks compare to know that they hold the same set. */
+/* A hash of the targets, and of the samples' lengths where they have some: what ranks compare to know that they hold the same set. */
 QS_API uint64_t qs_dataset_hash(const qs_dataset *dataset, uint64_t seed);
 
 /* ---- Sharding ----------------------------------------------------------------------------------------------------------------------- */
