@@ -116,9 +116,7 @@ static double integers_bound(const qs_graph *graph, const qs_node *node, qs_role
     return sequence->axes == 3 ? (double)sequence->dim[2] : 0;
 }
 
-/* Integers go from an input of the model to who reads integers, and nowhere else: each is the number of a row, or says whether a position
- * counts. */
-static qs_status check_integers(const qs_graph *graph, const qs_node *node) {
+qs_status qs__integers_check(const qs_graph *graph, const qs_node *node) {
     for (int i = 0; i < node->inputs; i++) {
         const qs_node *from = &graph->node[node->input[i]];
         const qs_input *input = from->op ? NULL : &graph->samples.input[node->input[i]];
@@ -212,7 +210,7 @@ static qs_status append(qs_graph *graph, const char *op, qs_node *node, const in
     QS_TRY(check_inputs(graph, node->op, node->inputs, input));
     memcpy(node->input, input, (size_t)node->inputs * sizeof *input);
     qs_attributes_complete(node->op, &node->attributes);
-    QS_TRY(check_integers(graph, node));
+    QS_TRY(qs__integers_check(graph, node));
     QS_TRY(infer(graph, node, outputs, bias, rules, &count));
     if (node->table != 0) QS_TRY(tie(graph, node, rules, &count));
     QS_TRY(qs_grow(&graph->node, &graph->node_capacity, (size_t)graph->nodes + 1, sizeof *node));

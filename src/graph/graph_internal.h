@@ -15,6 +15,10 @@ static inline bool qs__flows(const qs_graph *graph, int node) {
     return graph->node[node].op || graph->samples.input[node].type != QS_INPUT_I32;
 }
 
+/* graph.c: integers go from an input of the model to who reads integers, and nowhere else: each is the number of a row, or says whether a
+ * position counts. */
+qs_status qs__integers_check(const qs_graph *graph, const qs_node *node);
+
 /* Elements that a parameter takes of a flat buffer, so that the next one starts on 64 bytes: a cache line and the widest vector. */
 static inline int64_t qs__parameter_room(int64_t elements) {
     return (elements + 15) / 16 * 16;

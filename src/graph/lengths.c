@@ -13,6 +13,7 @@ static qs_status node_reshape(qs_graph *graph, int index) {
     for (int i = 0; i < node->inputs; i++)
         src[i] = graph->node[node->input[i]].shape;
     shape = src[0];
+    QS_TRY(qs__integers_check(graph, node));
     if (node->op->infer) QS_TRY(node->op->infer(&node->attributes, src, node->outputs, &shape));
     const int rules = node->op->parameters ? node->op->parameters(&node->attributes, src, node->outputs, node->bias, rule) : 0;
     for (int i = 0; i < rules; i++) {

@@ -93,6 +93,14 @@ TEST(models_that_depend_on_the_length) {
     assert_ok(qs_graph_finish(graph, at, NULL));
     assert_refused(qs_graph_of_length(graph, 3, &shorter), QS_USAGE, "node \"fifth\": position: input");
     qs_graph_release(graph);
+    /* Positions that an input names are checked against the shorter sequence. */
+    const qs_input both[] = {input, {.name = "which", .type = QS_INPUT_I32, .rank = 1, .extent = {2}, .bound = 6}};
+    assert_ok(qs_graph_create("named", "rows", 2, both, &graph));
+    assert_ok(qs_graph_add(graph, "picked", "gather", NULL, 2, (const int[]){0, 1}, 0, false, &at));
+    assert_ok(qs_graph_add(graph, "flat", "flatten", NULL, 1, &at, 0, false, &at));
+    assert_ok(qs_graph_finish(graph, at, NULL));
+    assert_refused(qs_graph_of_length(graph, 3, &shorter), QS_USAGE, "gather has 3 rows, and the integers of \"which\" are 0 to 5");
+    qs_graph_release(graph);
 }
 
 TEST_MAIN(as_if_it_were_built_so, frozen_parameters_keep_their_places, lengths_of_a_job, models_that_depend_on_the_length)
