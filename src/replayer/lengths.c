@@ -16,7 +16,7 @@ struct qs_predictor {
 
 /* ---- Making ---- */
 
-/* Shares of the job's lengths among the samples that were profiled. */
+/* Shares of the job's lengths among the samples that were profiled. The longest alone is what all samples can be padded to. */
 static qs_status shares_find(const qs_profile *profile, const qs_lengths *wanted, double *share) {
     char has[QS_LENGTHS_TEXT], asked[QS_LENGTHS_TEXT];
     qs_lengths there = {.count = profile->lengths};
@@ -27,6 +27,7 @@ static qs_status shares_find(const qs_profile *profile, const qs_lengths *wanted
         there.at[k] = profile->length_row[k].length;
         all += profile->length_row[k].samples;
     }
+    if (wanted->count == 1 && there.count > 0 && wanted->at[0] == there.at[there.count - 1]) return QS_OK;
     if (!qs_lengths_equal(&there, wanted))
         return qs_fail(QS_MISMATCH, "the job has lengths %s, the profile knows %s: profile with --lengths %s",
                        qs_lengths_text(wanted, asked), there.count ? qs_lengths_text(&there, has) : "one alone", asked);

@@ -173,9 +173,10 @@ typedef struct qs_prediction {
     int notes;                    /* which figures stand on less than a measurement */
     char note[QS_PREDICTION_NOTES][160];
 } qs_prediction;
-/* Of a job with several lengths (job->lengths, which must be the profile's: QS_MISMATCH) times are means over them, each weighted by the
- * share of the profile's samples that have it (docs/method.md eq. (4.13)): iteration_us is then the expected time of a full-size step.
- * Memory is that of the length that needs most, kernels are those of all; hash, categories and the trace are of the longest. */
+/* Of a job with several lengths (job->lengths, which must be the profile's, or its longest alone: QS_MISMATCH) times are means over them,
+ * each weighted by the share of the profile's samples that have it (docs/method.md eq. (4.13)): iteration_us is then the expected time of a
+ * full-size step. Memory is that of the length that needs most, kernels are those of all; hash, categories and the trace are of the
+ * longest. */
 /* recipe[class][node]: NULL entries mean fp32. */
 QS_API qs_status qs_predict(const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,
                             const qs_recipe *const *const *recipe, const qs_cost_options *options, qs_prediction *out);
