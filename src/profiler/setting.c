@@ -133,12 +133,11 @@ qs_status qs__setting_at_batch(const qs__setting *from, const qs_profile_options
     return qs_allocate((size_t)job->batch, sizeof *out->indices, &out->indices);
 }
 
-qs_status qs__setting_at_length(const qs__setting *from, const qs_profile_options *options, int index, qs__setting *out) {
+qs_status qs__setting_at_length(const qs__setting *from, int index, qs__setting *out) {
     const qs_lengths *lengths = &from->job->lengths;
     const int64_t most = lengths->at[index], least = index > 0 ? lengths->at[index - 1] + 1 : 0;
     const int32_t *length = from->training.length;
     *out = *from;
-    out->options = options;
     out->graph = from->lengths.graph[index];
     out->indices = out->order = NULL;
     out->ordered = 0;

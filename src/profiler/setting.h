@@ -37,7 +37,7 @@ void qs__setting_release(qs__setting *setting);
 qs_status qs__setting_at_batch(const qs__setting *from, const qs_profile_options *options, const qs_job *job, int index, qs__setting *out);
 /* The same at one of the shorter lengths, with samples that are padded to it, or with shorter ones where there are none; QS_USAGE: there
  * are no such either. `indices` and `order` are its own. */
-qs_status qs__setting_at_length(const qs__setting *from, const qs_profile_options *options, int index, qs__setting *out);
+qs_status qs__setting_at_length(const qs__setting *from, int index, qs__setting *out);
 /* Tells rank 0's caller how far things are; fraction of this setting's own work. */
 void qs__progress(const qs__setting *setting, double fraction, const char *what);
 /* Fills inputs and target of an executor with the samples of (step, rank); `batch` samples a rank. */

@@ -9,7 +9,6 @@
 
 /* The class at one more length: a measurement of its own. */
 struct qs__length {
-    qs_profile_options options;
     qs__setting setting;
     qs__cases cases;
     qs__mixes mixes;
@@ -17,9 +16,8 @@ struct qs__length {
 };
 
 static qs_status length_open(const qs__setting *from, const qs__mixes *mixes, int index, qs__length *one) {
-    one->options = *from->options;
     one->cases.device = from->device;
-    QS_TRY(qs__setting_at_length(from, &one->options, index, &one->setting));
+    QS_TRY(qs__setting_at_length(from, index, &one->setting));
     return qs__mixes_repeat(&one->setting, mixes, &one->cases, &one->mixes);
 }
 
