@@ -48,7 +48,9 @@ static qs_status part_check(const qs_tensor_set *set, const char *name, int64_t 
     const qs_tensor *tensor = qs_tensor_set_find(set, name);
     char text[96];
     if (!tensor)
-        return qs_fail(QS_MISMATCH, "%s is missing: it was saved with another optimiser, wire or number of ranks, or is no state", name);
+        return qs_fail(QS_MISMATCH,
+                       "%s is missing: it was saved with another optimiser, wire, number of ranks or list of lengths, or is no state",
+                       name);
     if (tensor->format == qs_format_of("fp32") && qs_shape_equal(&tensor->shape, &shape)) return QS_OK;
     return qs_fail(QS_MISMATCH, "%s is %s%s, this run has fp32[%" PRId64 "]", name, tensor->format->name,
                    qs_shape_text(&tensor->shape, text), elements);
@@ -80,7 +82,7 @@ static qs_status set_check(const qs_tensor_set *set, const qs_graph *graph, int 
         QS_TRY(part_check(set, part[i].name, part[i].elements));
     for (size_t i = 0; i < set->count; i++)
         if (!is_known(set->tensors[i].name, parts, part))
-            return qs_fail(QS_MISMATCH, "%s is superfluous: it was saved with another optimiser, wire or number of ranks",
+            return qs_fail(QS_MISMATCH, "%s is superfluous: it was saved with another optimiser, wire, number of ranks or list of lengths",
                            set->tensors[i].name);
     return QS_OK;
 }

@@ -45,12 +45,30 @@ static double observing_us(int steps) {
 
 /* ---- Put together --------------------------------------------------------------------------------------------------------------- */
 
+double qs__length_share(const qs_length_time *length, int lengths, int index) {
+    int64_t all = 0;
+    for (int k = 0; k < lengths; k++)
+        if (length[k].measured_us > 0) all += length[k].steps;
+    if (all == 0) return index + 1 == lengths ? 1 : 0;
+    return length[index].measured_us > 0 ? (double)length[index].steps / (double)all : 0;
+}
+
+/* The same for one rank, of the lengths of which its clock saw steps. */
+static double seen_share(const rank_figures *from, const qs_train_result *result, int index) {
+    double all = 0;
+    for (int k = 0; k < result->lengths; k++)
+        if (from->steps[k] > 0) all += qs__length_share(result->length, result->lengths, k);
+    const double share = qs__length_share(result->length, result->lengths, index);
+    if (all <= 0) return share;
+    return from->steps[index] > 0 ? share / all : 0;
+}
+
 /* Medians of all phases and the whole, each length as often as it occurred. */
 static void measured_fill(const rank_figures *from, const qs_train_result *result, qs_audit_rank *out) {
     double m[QS_PHASE_TIMES + 1] = {0};
     for (int k = 0; k < result->lengths; k++)
         for (int i = 0; i <= QS_PHASE_TIMES; i++)
-            m[i] += qs__length_share(result->length, result->lengths, k) * from->medians[k][i];
+            m[i] += seen_share(from, result, k) * from->medians[k][i];
     out->measured = (qs_phase_times){m[0], m[1], m[2], m[3], m[4], m[5], m[6]};
     out->iteration_us = m[QS_PHASE_TIMES];
 }
@@ -66,7 +84,7 @@ static void predicted_fill(const qs_class_plan *plan, const rank_figures *from, 
     for (int k = 0; k < plan->lengths; k++) {
         out->program_bytes += plan->length[k].program_bytes * from->programs[k];
         for (int i = 0; i < QS_PHASE_TIMES; i++)
-            p[i] += qs__length_share(result->length, result->lengths, k) * qs_phase_times_at(&plan->length[k].phases, i);
+            p[i] += seen_share(from, result, k) * qs_phase_times_at(&plan->length[k].phases, i);
     }
     out->predicted = (qs_phase_times){p[0], p[1], p[2], p[3], p[4], p[5], p[6]};
 }

@@ -9,7 +9,7 @@
 /* ---- The first tensor that is not finite ---- */
 
 /* A part of the step runs once more, kernel by kernel. What one reads that none wrote (inputs, parameters) is looked at before, what it
- * writes behind. */
+ * writes behind. Steps that are computed again only run: they have the bits of forward's, and statistics that nobody reads. */
 static qs_status is_finite(const qs_executor *executor, const qs_step *step, int index, bool *out) {
     const qs_operand *operand = &step->case_.operand[index];
     const int64_t count = qs_shape_count(&operand->shape);
@@ -88,11 +88,12 @@ qs_status qs__culprit_find(const qs__program *program, const qs_graph *graph, co
     void *kept = NULL; /* NULL in evaluation */
     qs_status status = qs__executor_copy(program->executor, gradients, &kept);
     for (int s = 0; s < end && status == QS_OK && !out->tensor[0]; s++) {
-        if (program->schedule->step[s].kind != QS_STEP_KERNEL) continue;
-        QS_GOTO(operands_search(program, graph, s, false, out));
+        const qs_step *step = &program->schedule->step[s];
+        if (step->kind != QS_STEP_KERNEL) continue;
+        if (!step->recomputed) QS_GOTO(operands_search(program, graph, s, false, out));
         if (out->tensor[0]) break;
         QS_GOTO(qs__executor_step(program->executor, s, run));
-        status = operands_search(program, graph, s, true, out);
+        if (!step->recomputed) status = operands_search(program, graph, s, true, out);
     }
     if (kept && status == QS_OK)
         status = qs_executor_write(program->executor, gradients, 0, program->schedule->buffer[gradients].bytes, kept);

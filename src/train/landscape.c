@@ -121,8 +121,12 @@ static qs_status trainer_measure(const qs_landscape_options *options, qs__traine
     }
     QS_GOTO(qs_comm_agree(trainer->setting.comm, status));
     QS_GOTO(points_measure(&one, out));
-    out->samples = options->batches * trainer->setting.global_batch;
-    if (out->samples > trainer->setting.training.count) out->samples = trainer->setting.training.count;
+    for (int64_t step = 0; step < options->batches; step++) {
+        int length;
+        int64_t samples;
+        QS_GOTO(qs_sharding_size(&trainer->plans.sharding, 0, step, &length, &samples));
+        out->samples += samples;
+    }
 done:
     free(one.weights);
     return status;

@@ -108,7 +108,7 @@ static qs_status partial_lower(const qs__setting *setting, const qs_sharding *sh
     const size_t wanted = partial->schedule->arena_bytes;
     if (wanted > present->arena_bytes) {
         return qs_fail(QS_INFEASIBLE,
-                       "class %s: the last step of an epoch has %lld samples and needs %zu bytes, the full batch reserves %zu; limit the "
+                       "class %s: a smaller step has %lld samples and needs %zu bytes, the full batch reserves %zu; limit the "
                        "training samples to whole batches",
                        setting->class_->name, (long long)count, wanted, present->arena_bytes);
     }

@@ -67,14 +67,15 @@ qs_state_part qs__rounding_part(const qs__rounding *rounding) {
                            .data = (float *)(void *)rounding->rise}; /* only ever copied as bytes */
 }
 
-/* What this rank's step counted: every counting step of its schedule says how many elements it rounds. */
+/* What this rank's step counted: every counting step of its schedule says how many elements it rounds. Those that are computed again round
+ * what was counted in forward. */
 static qs_status step_count(const qs__program *program, char *counts, qs__rounding_sums *sums) {
     const qs_schedule *schedule = program->schedule;
     QS_TRY(qs_executor_read(program->executor, schedule->counts, 0, schedule->buffer[schedule->counts].bytes, counts));
     for (int s = 0; s < schedule->steps; s++) {
         const qs_step *step = &schedule->step[s];
         const int position = step->kind == QS_STEP_KERNEL ? qs_case_position(&step->case_, QS_COUNTS) : -1;
-        if (position < 0 || !step->case_.operand[position].format) continue;
+        if (step->recomputed || position < 0 || !step->case_.operand[position].format) continue;
         qs_rounding_counts found;
         memcpy(&found, counts + step->place[position].offset, sizeof found);
         qs__rounding_sums *one = &sums[step->place[position].offset / QS_COUNTS_PITCH];

@@ -6,11 +6,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Of one rank's state as a file takes it: copies of buffers, and of what promotion knows. */
+/* Of one rank's state as a file takes it: copies of buffers, and of what promotion knows; and of several lengths which, so that samples go
+ * on in the same order. */
 typedef struct parts {
     qs_state_part *part;
     int *buffer; /* (count) that a part is a copy of; -1: it is none */
     int count;
+    float length[QS_MOST_LENGTHS]; /* 0 behind the last */
 } parts;
 
 static void parts_release(parts *all) {
@@ -35,13 +37,20 @@ static qs_status buffer_add(const qs__program *main, parts *all, int buffer, con
 static qs_status parts_make(const qs__setting *setting, const qs__program *main, const qs__rounding *rounding, float *residuals,
                             parts *all) {
     const qs_schedule *schedule = main->schedule;
-    const size_t most = (size_t)(3 + schedule->states + setting->ranks);
+    const size_t most = (size_t)(4 + schedule->states + setting->ranks);
+    const qs_lengths *lengths = &setting->job->lengths;
     char name[64];
     QS_TRY(qs_allocate(most, sizeof *all->part, &all->part));
     QS_TRY(qs_allocate(most, sizeof *all->buffer, &all->buffer));
     QS_TRY(buffer_add(main, all, schedule->masters, "weights"));
     all->buffer[all->count] = -1;
     all->part[all->count++] = qs__rounding_part(rounding);
+    for (int k = 0; k < lengths->count; k++)
+        all->length[k] = (float)lengths->at[k];
+    if (lengths->count > 0) {
+        all->buffer[all->count] = -1;
+        all->part[all->count++] = (qs_state_part){.name = "lengths", .elements = QS_MOST_LENGTHS, .data = all->length};
+    }
     if (setting->graph->statistics_elements > 0) QS_TRY(buffer_add(main, all, schedule->running, "running_statistics"));
     for (int i = 0; i < schedule->states; i++) {
         snprintf(name, sizeof name, "%s.%.40s", setting->job->optimizer.name, schedule->buffer[schedule->state[i]].name);
@@ -110,6 +119,19 @@ static qs_status folder_check(const qs_train_options *options) {
     return qs_fail(QS_USAGE, "%s is in the run folder that this run would write over; give it another one", options->resume);
 }
 
+static qs_status lengths_check(const qs__setting *setting, const parts *read) {
+    const qs_lengths *own = &setting->job->lengths;
+    qs_lengths saved = {0};
+    char is[QS_LENGTHS_TEXT], was[QS_LENGTHS_TEXT];
+    while (saved.count < QS_MOST_LENGTHS && read->length[saved.count] > 0) {
+        saved.at[saved.count] = (int64_t)read->length[saved.count];
+        saved.count++;
+    }
+    if (qs_lengths_equal(own, &saved)) return QS_OK;
+    return qs_fail(QS_MISMATCH, "%s: the run had lengths %s, this one has %s; they have to be the same", setting->options->resume,
+                   qs_lengths_text(&saved, was), qs_lengths_text(own, is));
+}
+
 static qs_status progress_check(const qs__setting *setting, const qs_progress *progress) {
     const char *file = setting->options->resume;
     if (progress->steps_per_epoch != setting->steps_per_epoch)
@@ -128,6 +150,7 @@ qs_status qs__state_load(const qs__setting *setting, const qs__present *present,
     QS_GOTO(folder_check(setting->options));
     QS_GOTO(parts_make(setting, qs__main(present), rounding, NULL, &all));
     QS_GOTO(qs_state_read(path, setting->graph, all.count, all.part, &progress));
+    QS_GOTO(lengths_check(setting, &all));
     for (int i = 0; i < all.count; i++) {
         const size_t bytes = (size_t)all.part[i].elements * sizeof(float);
         if (all.buffer[i] >= 0) QS_GOTO(qs_executor_write(qs__main(present)->executor, all.buffer[i], 0, bytes, all.part[i].data));

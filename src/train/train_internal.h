@@ -119,8 +119,6 @@ void qs__watch_release(qs__watch *watch);
 void qs__watch_step(qs__watch *watch, int64_t step, double begin, double end);
 /* Median of a list, which it sorts; 0 of an empty one. */
 double qs__median(double *value, int64_t count);
-/* The share of a length among the full-size steps by which figures of several lengths are put together: of those that were measured. */
-double qs__length_share(const qs_length_time *length, int lengths, int index);
 /* Medians of all columns; 0 when no step was seen. */
 qs_status qs__watch_medians(const qs__watch *watch, double *medians, int64_t *steps);
 /* Text of trace.json; collective, NULL but on rank 0. */
@@ -231,6 +229,8 @@ qs_status qs__replan(const qs__setting *setting, qs__plans *plans, int64_t step,
 
 /* ---- audit.c: collective; fills out on rank 0. resident_bytes: of this process behind the last step ---- */
 
+/* The share of a length among the full-size steps by which figures of several lengths are put together: of those that were measured. */
+double qs__length_share(const qs_length_time *length, int lengths, int index);
 qs_status qs__audit_make(const qs__setting *setting, const qs__plans *plans, const qs_train_result *result, int64_t resident_bytes,
                          qs_audit *out);
 

@@ -209,7 +209,7 @@ static void length_measure(const qs__trainer *trainer, int length, double *scrat
                             .steps = full,
                             .measured_us = 1e6 * qs__median(scratch + skip, full - skip)};
     if (planned) out->predicted_us = planned->iteration_us;
-    if (lengths->count == 0 && present->class_plan) out->predicted_us = present->class_plan->predicted.iteration_us;
+    if (!planned && present->lengths == 1 && present->class_plan) out->predicted_us = present->class_plan->predicted.iteration_us;
 }
 
 /* Of the slowest rank, length by length. Partial steps are marked by a minus sign, on all ranks alike. */

@@ -69,14 +69,6 @@ double qs__median(double *value, int64_t count) {
     return count % 2 ? value[count / 2] : 0.5 * (value[count / 2 - 1] + value[count / 2]);
 }
 
-double qs__length_share(const qs_length_time *length, int lengths, int index) {
-    int64_t all = 0;
-    for (int k = 0; k < lengths; k++)
-        if (length[k].measured_us > 0) all += length[k].steps;
-    if (all == 0) return index + 1 == lengths ? 1 : 0;
-    return length[index].measured_us > 0 ? (double)length[index].steps / (double)all : 0;
-}
-
 qs_status qs__watch_medians(const qs__watch *watch, double *medians, int64_t *steps) {
     double *column = NULL;
     const int64_t count = watch->seen < QS__WATCHED ? watch->seen : QS__WATCHED;
@@ -231,7 +223,8 @@ qs_status qs__trace_text(const qs__watch *watch, qs_comm *comm, const char *clas
     *json = NULL;
     QS_TRY(step_choose(watch, comm, &chosen));
     if (chosen < 0) {
-        if (rank == 0) qs_log(QS_LOG_WARNING, "no trace: the run had no full-size step behind its warm-up");
+        if (rank == 0)
+            qs_log(QS_LOG_WARNING, "no trace: the run had no full-size step (of several lengths: of the longest) behind its warm-up");
         return QS_OK;
     }
     const qs__traced *traced = &watch->traced_step[chosen];

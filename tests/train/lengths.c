@@ -145,7 +145,12 @@ TEST(a_stopped_run_goes_on) {
     first.options.max_steps = 13; /* in the middle of an epoch */
     snprintf(path, sizeof path, "%s/state.qsync", first.folder);
     second.options.resume = path;
-    qs_train_result expected = train(&whole), stopped = train(&first), resumed = train(&second);
+    qs_train_result expected = train(&whole), stopped = train(&first), resumed = train(&second), other;
+    second.job.lengths = (qs_lengths){3, {5, 8, LONGEST}};
+    assert_int_equal(qs_train(&second.options, second.device, second.comm, &other), QS_MISMATCH);
+    assert_non_null(strstr(qs_message(), "lengths"));
+    second.job.lengths = (qs_lengths){0};
+    assert_refused(qs_train(&second.options, second.device, second.comm, &other), QS_MISMATCH, "lengths is superfluous");
     assert_true(resumed.weights_hash == expected.weights_hash && stopped.weights_hash != expected.weights_hash);
     result_release(&expected);
     result_release(&stopped);
@@ -242,6 +247,27 @@ TEST(memory_is_that_of_the_longest) {
     result = train(&here);
     result_release(&result);
     qs_plan_release(&again);
+    qs_plan_release(&plan);
+    sentences_close(&own);
+    bench_close(&here);
+}
+
+/* A list of one is the whole length by name: the plan says one time, which is that length's. */
+TEST(a_list_of_one) {
+    bench here;
+    sentences own;
+    qs_plan plan;
+    bench_open(&here, fast_backend(), "self", small_bert, 16);
+    sentences_open(&here, small_bert, &own);
+    here.job.lengths = (qs_lengths){1, {LONGEST}};
+    plan_make(&here, &own, &plan);
+    plan.class_[0].lengths = 0;
+    here.options.plan = &plan;
+    qs_train_result result = train(&here);
+    assert_int_equal(result.lengths, 1);
+    assert_true(result.length[0].length == LONGEST && result.length[0].predicted_us == 200);
+    assert_true(result.audit.predicted_us == 200);
+    result_release(&result);
     qs_plan_release(&plan);
     sentences_close(&own);
     bench_close(&here);
@@ -375,4 +401,4 @@ TEST(what_does_not_fit_is_refused) {
 }
 
 TEST_MAIN(padding_changes_nothing, a_run_learns_and_repeats, evaluation_and_training_see_the_same_loss, a_stopped_run_goes_on,
-          memory_is_that_of_the_longest, another_plan_on_the_way, profile_plan_train_audit, what_does_not_fit_is_refused)
+          memory_is_that_of_the_longest, a_list_of_one, another_plan_on_the_way, profile_plan_train_audit, what_does_not_fit_is_refused)

@@ -67,6 +67,65 @@ TEST(plans_by_hand) {
     assert_refused(trained("\"stage1.block0.bn1\"", &again, &again_bytes), QS_MISMATCH, "stage1.block0.bn1");
 }
 
+/* What rounds in a block that is computed again counts once: records are the same, too. */
+TEST(rounding_counts_once) {
+    char *metrics[2];
+    for (int again = 0; again < 2; again++) {
+        bench here;
+        qs_plan plan;
+        qs_train_result result;
+        char text[1024];
+        bench_open(&here, fast_backend(), "self", "resnet8:width=0.5", 16);
+        here.options.training_limit = 64;
+        here.options.test_limit = 16;
+        here.options.run_folder = here.folder;
+        snprintf(text, sizeof text,
+                 "{\"schema\":\"qsync/plan/2\",\"classes\":{\"%s\":{\"operators\":{},\"recompute\":[%s],\"tensors\":{"
+                 "\"stage1.block0.conv1\":{\"value\":\"fp(3,2,0)\",\"saved\":\"fp(3,2,0)\"},"
+                 "\"stage1.block0.bn1\":{\"value\":\"fp(3,2,0)\",\"saved\":\"fp(3,2,0)\"}}}}}",
+                 here.cluster.class_[0].name, again ? "\"stage1.block0.conv1\"" : "");
+        assert_ok(qs_plan_parse(text, "hand", &plan));
+        here.options.plan = &plan;
+        assert_ok(qs_train(&here.options, here.device, here.comm, &result));
+        file_text(here.folder, "metrics.jsonl", &metrics[again]);
+        result_release(&result);
+        qs_plan_release(&plan);
+        bench_close(&here);
+    }
+    assert_non_null(strstr(metrics[0], "underflow"));
+    assert_string_equal(metrics[0], metrics[1]);
+    free(metrics[0]);
+    free(metrics[1]);
+}
+
+/* A gradient that overflows behind such a block is named as without: the block's values, and statistics that nobody reads, are not. */
+TEST(culprits_are_the_same) {
+    char *message[2];
+    for (int again = 0; again < 2; again++) {
+        bench here;
+        qs_plan plan;
+        qs_train_result result;
+        char text[1024];
+        bench_open(&here, fast_backend(), "self", "resnet8:width=0.5", 16);
+        here.options.training_limit = 64;
+        here.job.loss_scale = 65536;
+        snprintf(text, sizeof text,
+                 "{\"schema\":\"qsync/plan/2\",\"classes\":{\"%s\":{\"operators\":{},\"recompute\":[%s],"
+                 "\"tensors\":{\"stem.conv\":{\"gradient\":\"fp(2,1,8):overflow=inf\"}}}}}",
+                 here.cluster.class_[0].name, again ? "\"stage1.block0.conv1\",\"stage2.block0.conv1\"" : "");
+        assert_ok(qs_plan_parse(text, "hand", &plan));
+        here.options.plan = &plan;
+        assert_refused(qs_train(&here.options, here.device, here.comm, &result), QS_NUMERIC,
+                       "a gradient is not finite in step 1: operator stem.conv, tensor gradient of stem.conv is the first that is not");
+        assert_ok(qs_format_text(&message[again], "%s", qs_message()));
+        qs_plan_release(&plan);
+        bench_close(&here);
+    }
+    assert_string_equal(message[0], message[1]);
+    free(message[0]);
+    free(message[1]);
+}
+
 /* The schedule that is run is the one that was hashed; another one is refused by its first step. */
 TEST(hashes_hold) {
     bench here;
@@ -86,4 +145,5 @@ TEST(hashes_hold) {
     bench_close(&here);
 }
 
-TEST_MAIN(bert_with_dropout, gpt2_with_tied_weights, resnet8_with_batch_norm, on_the_reference_device, plans_by_hand, hashes_hold)
+TEST_MAIN(bert_with_dropout, gpt2_with_tied_weights, resnet8_with_batch_norm, on_the_reference_device, plans_by_hand, rounding_counts_once,
+          culprits_are_the_same, hashes_hold)

@@ -271,9 +271,10 @@ QS_API void qs_train_result_release(qs_train_result *result);
  * every rank, the number of steps and of those skipped, the loss scale, and promotions. A run that goes on from it with the same job, plan,
  * cluster and data does what the first would have done, bit for bit: rate, order of samples and draws come from the step's number. (Within
  * an epoch, where max_steps stopped it, running statistics were averaged over ranks: they alone go on otherwise.) QS_MISMATCH when it is of
- * another model, optimiser, wire, number of ranks where the wire is narrow, or of epochs of another length; QS_USAGE when the job ends
- * where it was saved. Its plan is the caller's matter: where a new one was taken on the way, that of the run folder. Promotions need none:
- * what stood promoted is so under any plan, what was refused stays so, and what the last step called for comes before the next. */
+ * another model, optimiser, wire, list of lengths, number of ranks where the wire is narrow, or of epochs of other steps; QS_USAGE when the
+ * job ends where it was saved. Its plan is the caller's matter: where a new one was taken on the way, that of the run folder. Promotions
+ * need none: what stood promoted is so under any plan, what was refused stays so, and what the last step called for comes before the
+ * next. */
 
 /* Unequal batches. Each rank of a class takes the class's batch (the plan's; 0 or no plan: the job's) out of every global batch, in rank
  * order. The batches of all ranks must sum to the job's batch × ranks (QS_MISMATCH with both figures). Every sample is used once an epoch,
