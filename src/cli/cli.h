@@ -22,11 +22,12 @@ typedef struct job_options {
 } job_options;
 /* What of a job a verb asks for. */
 enum {
-    JOB_SET = 1,      /* --dataset, --batch */
-    JOB_FOLDER = 2,   /* --data */
-    JOB_STEP = 4,     /* model, seed and what a step depends on */
-    JOB_EPOCHS = 8,   /* epochs, rates, augmentation */
-    JOB_PROFILED = 16 /* no options: model and batch are a profile's by default */
+    JOB_SET = 1,       /* --dataset, --batch */
+    JOB_FOLDER = 2,    /* --data */
+    JOB_STEP = 4,      /* model, seed and what a step depends on */
+    JOB_EPOCHS = 8,    /* epochs, rates, augmentation */
+    JOB_PROFILED = 16, /* no options: model, batch and lengths are a profile's by default */
+    JOB_LENGTHS = 32   /* --lengths */
 };
 void job_options_start(job_options *options);
 void job_options_add(job_options *options, option_table *table, unsigned groups);

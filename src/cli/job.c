@@ -156,8 +156,8 @@ void job_options_add(job_options *o, option_table *table, unsigned groups) {
     if (groups & JOB_SET) OPTIONS_ADD(table, dataset_rows, o);
     if (groups & JOB_SET && profiled) OPTIONS_ADD(table, profiled_batch_rows, o);
     if (groups & JOB_SET && !profiled) OPTIONS_ADD(table, batch_rows, o);
-    if (groups & JOB_SET && profiled) OPTIONS_ADD(table, profiled_lengths_rows, o);
-    if (groups & JOB_SET && !profiled) OPTIONS_ADD(table, lengths_rows, o);
+    if (groups & JOB_LENGTHS && profiled) OPTIONS_ADD(table, profiled_lengths_rows, o);
+    if (groups & JOB_LENGTHS && !profiled) OPTIONS_ADD(table, lengths_rows, o);
     if (groups & JOB_FOLDER) OPTIONS_ADD(table, folder_rows, o);
     if (groups & JOB_EPOCHS) OPTIONS_ADD(table, epochs_rows, o);
 }

@@ -88,7 +88,7 @@ static qs_status work_read(landscape_work *work, int argc, char **argv, bool *do
     option_table table = {0};
     job_options_start(&work->job);
     worker_options_add(&work->where, "landscape", &work->job.job, &table);
-    job_options_add(&work->job, &table, JOB_SET | JOB_FOLDER);
+    job_options_add(&work->job, &table, JOB_SET | JOB_LENGTHS | JOB_FOLDER);
     OPTIONS_ADD(&table, option_rows, work);
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, done));
     if (*done) return QS_OK;

@@ -214,7 +214,7 @@ qs_status verb_plan(int argc, char **argv) {
     OPTIONS_ADD(&table, option_rows, &work);
     accumulate_options_add(&work.accumulate, &table);
     assignment_options_add(&work.assignment, &work.options.assignment, &table);
-    job_options_add(&work.job, &table, JOB_STEP | JOB_SET | JOB_EPOCHS | JOB_PROFILED);
+    job_options_add(&work.job, &table, JOB_STEP | JOB_SET | JOB_LENGTHS | JOB_EPOCHS | JOB_PROFILED);
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
     if (done) return QS_OK;
     QS_TRY(arguments_agree(&work, argc - first, &table, &usage));

@@ -111,11 +111,12 @@ static void classes_compare(difference *to, const qs_plan *a, const qs_plan *b) 
 }
 
 static void head_compare(difference *to, const qs_plan *a, const qs_plan *b) {
-    char from[32] = "", into[32] = "";
+    char from[QS_LENGTHS_TEXT] = "", into[QS_LENGTHS_TEXT] = "";
     text_compare(to, "planner", a->planner, b->planner);
     text_compare(to, "model", a->job.model, b->job.model);
     text_compare(to, "dataset", a->job.dataset, b->job.dataset);
     integer_compare(to, "batch", a->job.batch, b->job.batch);
+    text_compare(to, "lengths", qs_lengths_text(&a->job.lengths, from), qs_lengths_text(&b->job.lengths, into));
     text_compare(to, "graph", a->graph, b->graph);
     text_compare(to, "cluster", a->cluster, b->cluster);
     text_compare(to, "profile", a->profile, b->profile);
@@ -154,12 +155,17 @@ static const char *value_text(const char *field, const json_t *value, char *text
 static void rows_print(const json_t *rows) {
     size_t i;
     const json_t *row;
+    int columns = 28;
+    json_array_foreach(rows, i, row) {
+        const char *name = json_string_value(json_object_get(row, "operator"));
+        if (name) columns = name_columns(columns, name);
+    }
     json_array_foreach(rows, i, row) {
         const char *class_name = json_string_value(json_object_get(row, "class")),
                    *operator_name = json_string_value(json_object_get(row, "operator")),
                    *field = json_string_value(json_object_get(row, "field"));
         char from[32], into[32];
-        printf("%-10s %-28s %-18s %s -> %s\n", class_name ? class_name : "plan", operator_name ? operator_name : "", field,
+        printf("%-10s %-*s %-18s %s -> %s\n", class_name ? class_name : "plan", columns, operator_name ? operator_name : "", field,
                value_text(field, json_object_get(row, "from"), from, sizeof from),
                value_text(field, json_object_get(row, "to"), into, sizeof into));
     }

@@ -96,7 +96,7 @@ static void recompute_print(const qs_class_plan *one) {
     static const struct {
         const char *why, *text;
     } reasons[] = {{"asked", "as asked"},
-                   {"memory", "the plan is better so than with less precision"},
+                   {"memory", "the plan is better so than without, or fits only so"},
                    {"pace", "memory binds, but plans with recomputed blocks are no better"},
                    {"fits", "the highest precision fits"}};
     const char *text = one->recompute_why;

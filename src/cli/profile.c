@@ -269,7 +269,7 @@ static qs_status work_read(profile_work *work, int argc, char **argv, bool *done
     qs_profile_options_default(options);
     job_options_start(&work->job);
     worker_options_add(&work->where, "profile", &work->job.job, &table);
-    job_options_add(&work->job, &table, JOB_STEP | JOB_SET | JOB_FOLDER);
+    job_options_add(&work->job, &table, JOB_STEP | JOB_SET | JOB_LENGTHS | JOB_FOLDER);
     OPTIONS_ADD(&table, option_rows, work);
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, done));
     if (*done) return QS_OK;

@@ -193,7 +193,7 @@ static qs_status work_read(train_work *work, int argc, char **argv, bool *done) 
     option_table table = {0};
     job_options_start(&work->job);
     worker_options_add(&work->where, "train", &work->job.job, &table);
-    job_options_add(&work->job, &table, JOB_STEP | JOB_SET | JOB_FOLDER | JOB_EPOCHS);
+    job_options_add(&work->job, &table, JOB_STEP | JOB_SET | JOB_LENGTHS | JOB_FOLDER | JOB_EPOCHS);
     OPTIONS_ADD(&table, option_rows, work);
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, done));
     if (*done) return QS_OK;

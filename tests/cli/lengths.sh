@@ -57,6 +57,14 @@ refused() {
 }
 refused "another list than the plan's" 'the plan was made for lengths 16,32,64, the job has 32,64' launch train $cluster --plan "$work/plan.json" --lengths 32,64 --train-limit 64
 refused "another list than the profile's" 'the job has lengths 32,64, the profile knows 16,32,64' plan --lengths 32,64
+plan --lengths 64 --epochs 1 --out "$work/longest.json" > "$work/out" 2> "$work/err" || { cat "$work/err"; fail "the longest alone"; }
+jq -e '.job.lengths == [64] and ([.classes[] | has("lengths")] | any | not)' "$work/longest.json" > "$work/out" || fail "a plan of the longest alone"
+launch train $cluster --plan "$work/longest.json" --train-limit 200 --test-limit 16 --out "$work/three" > "$work/out" 2> "$work/err" ||
+    { cat "$work/err"; fail "train the longest alone"; }
+jq -e '.lengths[0].iteration_us.predicted > 0' "$work/three/audit.json" > "$work/out" || { cat "$work/three/audit.json"; fail "no prediction of the longest alone"; }
+"$QSYNC" plan --diff "$work/plan.json" "$work/longest.json" > "$work/out" && fail "plans of other lengths are the same"
+grep -q '^plan .* lengths *16,32,64 -> 64$' "$work/out" || { cat "$work/out"; fail "plan diff does not tell lengths"; }
+refused "lengths where none are measured" 'lengths' "$QSYNC" indicator --lengths 16
 refused "a list that does not reach the end" 'the longest must be the length of the samples, 64' "$QSYNC" train $job --lengths 16,32 --train-limit 64 --test-limit 8
 refused "images" 'takes no samples of a length that varies' "$QSYNC" train --model lenet5 --dataset shapes --lengths 32
 refused "lengths beside batches" 'both are measured at one length' launch profile $cluster $job --lengths 16,64 --batches 4,16 --out "$work/other.json"
