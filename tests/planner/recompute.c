@@ -156,11 +156,11 @@ TEST(with_shares_of_the_batch) {
         setting one;
         synthetic_device device[] = {SYNTHETIC_STRONG, SYNTHETIC_WEAK};
         const synthetic_device strong = device[0];
-        if (alike) device[0] = device[1], device[0].name = strong.name;
+        if (alike) device[0] = device[1], device[0].name = strong.name, device[0].inference = device[1].inference = false;
         setting_make(&one, "resnet8:width=0.5", 2, device);
         synthetic_batches_add(one.graph, &one.cluster, one.device, &one.job, COUNT_OF(batch), batch, &one.profile);
-        one.cluster.class_[1].memory_limit = arena_of(&one, "fp32", "no", 1) * 8 / 10;
-        one.options.tolerance = alike ? 0.2 : one.options.tolerance;
+        one.cluster.class_[1].memory_limit = arena_of(&one, "fp32", "no", 1) * (alike ? 4 : 8) / 10;
+        one.options.tolerance = 0.05;
         for (size_t p = 0; p < 2 * COUNT_OF(planners); p++) {
             one.options.recompute = blocks[p % 2];
             qs_plan plan = setting_plan(&one, planners[p / 2]);
