@@ -259,7 +259,8 @@ static const qs__field class_fields[] = {
      .text = "blocks (`qsync inspect MODEL --blocks`), each by the name of its first operator, whose values are computed again for "
              "backward instead of being kept"},
     {"recompute_why", QS__NAME, QS__LEFT_OUT, QS__AT(qs_class_plan, recompute_why), .absent = "nobody chose",
-     .values = "`asked` (named when planning), `memory` (chosen: the plan is better with them), `pace` (memory binds, and no plan with "
+     .values = "`asked` (named when planning), `memory` (chosen: the plan is better with them, or fits only so), "
+               "`pace` (memory binds, and no plan with "
                "recomputed blocks is better), `fits` (memory does not bind)",
      .text = "why these blocks and no others"},
     {"kernels", QS__OBJECT, QS__LEFT_OUT, QS__TABLE(qs_class_plan, kernel, kernels), .of = &kernel_record,
