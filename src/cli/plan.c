@@ -6,7 +6,7 @@
 #include "plan_output.h"
 
 typedef struct plan_work {
-    const char *cluster_file, *profile_file, *planner, *out, *pins_file, *ends, *statistics_from, *cluster_out;
+    const char *cluster_file, *profile_file, *planner, *convention, *out, *pins_file, *ends, *statistics_from, *cluster_out;
     bool json, explain, diff, drop;
     qs_plan_options options;
     accumulate_options accumulate;
@@ -63,6 +63,7 @@ static qs_status work_read(plan_work *work, const option_table *table) {
         QS_TRY(accumulate_options_read(&work->accumulate, &work->rule));
         work->options.accumulate = &work->rule;
     }
+    if (work->convention) QS_TRY(qs_convention_parse(work->convention, &work->options.convention));
     if (work->out) QS_TRY(output_check(work->out));
     if (work->cluster_out) QS_TRY(output_check(work->cluster_out));
     QS_TRY(qs_cluster_read(work->cluster_file, &work->cluster));
@@ -169,6 +170,7 @@ static const option_row option_rows[] = {
     {OPTION(plan_work, json, "json", NULL, "print the plan (the explanation, the differences) as JSON")},
     {OPTION(plan_work, planner, "planner", "NAME", NULL), .describe = planners_text, .standard = "qsync"},
     {OPTION(plan_work, options.indicator, "indicator", "NAME", NULL), .describe = indicators_text, .standard = "qsync"},
+    {OPTION(plan_work, convention, "convention", "NAME", "how qsync forms omega (indicator --help)"), .usual = "the best one measured"},
     {OPTION(plan_work, options.tolerance, "tolerance", "X", "throughput given up at most, as a share"), .standard = "0.005"},
     {OPTION(plan_work, options.until_fits, "until-fits", NULL, "uniform: lower only until memory fits")},
     {OPTION(plan_work, options.recompute, "recompute", "BLOCKS",

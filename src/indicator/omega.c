@@ -21,6 +21,9 @@ static const struct {
     {"flat", {QS_DEPTH_FLAT, QS_PLAIN}},
     {"flat-contracted", {QS_DEPTH_FLAT, QS_CONTRACTED}},
     {"flat-counted", {QS_DEPTH_FLAT, QS_COUNTED}},
+    {"gain", {QS_DEPTH_GAIN, QS_PLAIN}},
+    {"gain-contracted", {QS_DEPTH_GAIN, QS_CONTRACTED}},
+    {"gain-counted", {QS_DEPTH_GAIN, QS_COUNTED}},
 };
 #define CONVENTIONS (sizeof conventions / sizeof *conventions)
 
@@ -46,10 +49,14 @@ const char *qs_convention_name(qs_convention convention) {
 
 /* ---- Ω ------------------------------------------------------------------------------------------------------------------------------ */
 
+/* docs/method.md eqs. (3.7) and (3.8). */
 static void depth_factors(const qs_sensitivity *one, qs_depth depth, double *forward, double *backward) {
-    const double gamma2 = one->gamma * one->gamma, rest = one->model_depth - one->depth;
-    *forward = gamma2 * (depth == QS_DEPTH_PAPER ? one->depth : depth == QS_DEPTH_INFLUENCE ? rest : one->model_depth);
-    *backward = depth == QS_DEPTH_PAPER ? rest : one->depth;
+    const double rest = one->model_depth - one->depth;
+    const double ahead[] = {
+        [QS_DEPTH_PAPER] = one->depth, [QS_DEPTH_INFLUENCE] = rest, [QS_DEPTH_FLAT] = one->model_depth, [QS_DEPTH_GAIN] = one->gain};
+    const double behind[] = {[QS_DEPTH_PAPER] = rest, [QS_DEPTH_INFLUENCE] = one->depth, [QS_DEPTH_FLAT] = one->depth, [QS_DEPTH_GAIN] = 1};
+    *forward = one->gamma * one->gamma * ahead[depth];
+    *backward = behind[depth];
 }
 
 /* Where all products are integer, a value that is never negative has unsigned codes, as lowering does it: its step is about half. A factor

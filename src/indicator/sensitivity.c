@@ -67,6 +67,18 @@ static double inside_share(const qs_graph *graph, int node) {
     return share;
 }
 
+/* ‖∇v‖² of a node over that of the last adjustable operator, in one iteration; batch and loss scale are the same for both. */
+static qs_status gain_of(const qs_question *question, const qs_operator_statistics *raw, int iteration, double *out) {
+    const qs_operator_statistics *last = NULL;
+    int node = question->graph->nodes - 1;
+    while (question->graph->node[node].op->kind != QS_ADJUSTABLE)
+        node--;
+    QS_TRY(qs__statistics_find(question, node, &last));
+    *out = raw->diff_dst.norm2[iteration] / last->diff_dst.norm2[iteration];
+    if (!isfinite(*out)) *out = 1; /* no gradient came from the loss: nothing is known */
+    return QS_OK;
+}
+
 qs_status qs__sensitivity(const qs_question *question, int node, int iteration, const int *depth, qs_sensitivity *out) {
     const qs_graph *graph = question->graph;
     const qs_statistics *statistics = &question->profile->statistics;
@@ -76,9 +88,12 @@ qs_status qs__sensitivity(const qs_question *question, int node, int iteration, 
     const double samples = (double)question->batch / (double)statistics->batch;
     const double gradient = (double)(statistics->batch * statistics->ranks) / (double)question->global_batch;
     const qs_parameter *parameter = qs_graph_parameter(graph, node, QS_WEIGHTS);
+    double gain;
+    QS_TRY(gain_of(question, raw, iteration, &gain));
     *out = (qs_sensitivity){.depth = depth[node],
                             .model_depth = depth[graph->nodes - 1],
                             .gamma = 1.0 / (double)question->global_batch,
+                            .gain = gain,
                             .v = spread_at(&raw->src, iteration, samples, 1),
                             .x = parameter ? qs__weights_spread(raw, iteration) : spread_at(&raw->weights, iteration, samples, 1),
                             .gv = spread_at(&raw->diff_dst, iteration, samples, gradient),

@@ -55,8 +55,8 @@ qs_status qs__candidate_batch_set(qs_candidate *candidate, int class_index, int6
                 one->adds = qs_hash(text, strlen(text), one->adds);
             }
         }
-    return qs_indicator_evaluate_each(candidate->options->indicator, QS_CONVENTION_DEFAULT, candidate->graph, candidate->profile, batch,
-                                      candidate->job->batch * qs_cluster_ranks(candidate->cluster), one->recipes, one->own,
+    return qs_indicator_evaluate_each(candidate->options->indicator, candidate->options->convention, candidate->graph, candidate->profile,
+                                      batch, candidate->job->batch * qs_cluster_ranks(candidate->cluster), one->recipes, one->own,
                                       candidate->job->seed, one->omega);
 }
 
@@ -176,8 +176,8 @@ qs_status qs__candidate_judge(qs_candidate *candidate, const char *indicator) {
             QS_GOTO(qs__candidate_batch_set(candidate, c, candidate->batch[c]));
             continue;
         }
-        QS_GOTO(qs_indicator_evaluate_each(indicator, QS_CONVENTION_DEFAULT, candidate->graph, candidate->profile, candidate->batch[c],
-                                           global_batch, one->recipes, one->own, candidate->job->seed, omega));
+        QS_GOTO(qs_indicator_evaluate_each(indicator, candidate->options->convention, candidate->graph, candidate->profile,
+                                           candidate->batch[c], global_batch, one->recipes, one->own, candidate->job->seed, omega));
         for (int i = 0; i < candidate->graph->nodes * one->recipes; i++)
             if (!isinf(one->omega[i])) one->omega[i] = omega[i];
     }

@@ -29,6 +29,7 @@ const char *qs_planner_name_at(size_t index) {
 
 void qs_plan_options_default(qs_plan_options *out) {
     *out = (qs_plan_options){.indicator = "qsync",
+                             .convention = QS_CONVENTION_DEFAULT,
                              .tolerance = 0.005,
                              .recompute = "no",
                              .assignment = {.ratio = 1,

@@ -60,10 +60,11 @@ plan_row() { # NAME FILE
     jq '{classes, recipes, samples_per_second, without} | del(.classes[].schedule) | del(..|nulls)' "$2" |
         sed -f "$here/names.sed" | jq -S . | row any "plan $1"
 }
-plan() { # NAME ARGUMENTS...
+plan() { # NAME ARGUMENTS...: under the convention that was the standard when they were written down
     name=$1
     shift
-    "$QSYNC" plan "$@" --epochs 1 --out "$work/plan.json" > "$work/out" 2> "$work/err" || { fail "plan $name: $(cat "$work/err")"; return; }
+    "$QSYNC" plan "$@" --convention influence-counted --epochs 1 --out "$work/plan.json" > "$work/out" 2> "$work/err" ||
+        { fail "plan $name: $(cat "$work/err")"; return; }
     plan_row "$name" "$work/plan.json"
 }
 for file in profile tensors-profile; do
@@ -87,7 +88,7 @@ figures "$work/trace.json" | row any "simulated trace"
     --slow weak:1.2 --json > "$work/simulated.json" 2> "$work/err" || fail "simulate more ranks: $(cat "$work/err")"
 figures "$work/simulated.json" | row any "simulate more ranks"
 for indicator in qsync hess; do
-    "$QSYNC" indicator --profile "$work/profile.json" --indicator $indicator --json > "$work/indicated.json" \
+    "$QSYNC" indicator --profile "$work/profile.json" --indicator $indicator --convention influence-counted --json > "$work/indicated.json" \
         2> "$work/err" || fail "indicator $indicator: $(cat "$work/err")"
     figures "$work/indicated.json" | row any "indicator $indicator"
 done

@@ -69,6 +69,36 @@ TEST(rescaled_from_half_the_batch) {
     small_model_release(&model);
 }
 
+/* The gain of an operator is its output gradient's squared norm over the last one's, whatever the batch. */
+TEST(gain_of_gradients) {
+    small_model model = small_model_make(BATCH);
+    double omega[NODES * RECIPES], influence[NODES * RECIPES], flat[NODES * RECIPES];
+    int depth[NODES];
+    qs_graph_depths(model.graph, depth);
+    const int dense = small_model_node(&model, "dense"), fc = small_model_node(&model, "fc");
+    const double end = depth[model.graph->nodes - 1];
+    evaluate(&model, "gain-counted", 2 * BATCH, 4 * BATCH, omega);
+    evaluate(&model, "influence-counted", 2 * BATCH, 4 * BATCH, influence);
+    evaluate(&model, "flat-counted", 2 * BATCH, 4 * BATCH, flat);
+    const int nodes[] = {dense, fc};
+    for (int i = 0; i < 2; i++) {
+        const qs_operator_statistics *own = statistics_of(&model, model.graph->node[nodes[i]].name), *last = statistics_of(&model, "fc");
+        const int at = nodes[i] * RECIPES + 2;
+        /* From two conventions with the same backward factor: forward and backward noise, means over iterations. */
+        const double forward = (flat[at] - influence[at]) / depth[nodes[i]];
+        const double backward = (influence[at] - (end - depth[nodes[i]]) * forward) / depth[nodes[i]];
+        double least = INFINITY, most = 0;
+        for (int k = 0; k < SMALL_ITERATIONS; k++) {
+            const double gain = own->diff_dst.norm2[k] / last->diff_dst.norm2[k];
+            least = fmin(least, gain);
+            most = fmax(most, gain);
+        }
+        if (nodes[i] == fc) assert_true(least == 1 && most == 1);
+        assert_true(omega[at] > (least * forward + backward) * (1 - 1e-9) && omega[at] < (most * forward + backward) * (1 + 1e-9));
+    }
+    small_model_release(&model);
+}
+
 /* More ranks at the same local batch: γ and ∇v fall together, so that Ω falls with the square of the ranks; no order changes. */
 TEST(more_ranks_are_less_noise) {
     small_model model = small_model_make(BATCH);
@@ -135,4 +165,5 @@ TEST(what_is_missing_is_said) {
     small_model_release(&model);
 }
 
-TEST_MAIN(rescaled_from_half_the_batch, more_ranks_are_less_noise, the_trace_has_the_mean, infeasible_is_infinite, what_is_missing_is_said)
+TEST_MAIN(rescaled_from_half_the_batch, gain_of_gradients, more_ranks_are_less_noise, the_trace_has_the_mean, infeasible_is_infinite,
+          what_is_missing_is_said)

@@ -70,6 +70,7 @@ TEST(vectors_agree) {
 static const qs_sensitivity example = {.depth = 3,
                                        .model_depth = 10,
                                        .gamma = 1.0 / 64,
+                                       .gain = 0.25,
                                        .v = {.count = 1e5, .norm2 = 5e4, .absmax = 4.5, .channel_absmax2 = 1e6, NOT_MEASURED},
                                        .x = {.count = 1e3, .norm2 = 20, .absmax = 0.5, .channel_absmax2 = 100, NOT_MEASURED},
                                        .gv = {.count = 2e5, .norm2 = 1e-3, .absmax = 1e-3, .channel_absmax2 = 0.1, NOT_MEASURED},
@@ -83,7 +84,7 @@ static double omega_of(const qs_sensitivity *one, const qs_recipe *recipe, qs_de
     return omega;
 }
 
-/* The three depths by their definition, from σ_fp and σ_bp told apart: at depth 0 paper has σ_bp alone, at the loss σ_fp alone. */
+/* The depths by their definition, from σ_fp and σ_bp told apart: at depth 0 paper has σ_bp alone, at the loss σ_fp alone. */
 TEST(depths_and_contraction) {
     const double squares = example.gamma * example.gamma, products = example.products;
     const double inner[3][2] = {{1, 1},
@@ -103,6 +104,7 @@ TEST(depths_and_contraction) {
             close_to(omega_of(&example, &recipe, QS_DEPTH_PAPER, (qs_contraction)k), 3 * f + 7 * b);
             close_to(omega_of(&example, &recipe, QS_DEPTH_INFLUENCE, (qs_contraction)k), 7 * f + 3 * b);
             close_to(omega_of(&example, &recipe, QS_DEPTH_FLAT, (qs_contraction)k), 10 * f + 3 * b);
+            close_to(omega_of(&example, &recipe, QS_DEPTH_GAIN, (qs_contraction)k), 0.25 * f + b);
         }
     }
 }
@@ -155,7 +157,7 @@ TEST(conventions_have_names) {
         for (size_t i = 0; i < count; i++)
             assert_string_not_equal(qs_convention_name_at(i), qs_convention_name_at(count));
     }
-    assert_int_equal(count, 9);
+    assert_int_equal(count, 12);
     assert_refused(qs_convention_parse("deep", &(qs_convention){QS_DEPTH_FLAT, QS_PLAIN}), QS_USAGE, "paper-contracted");
     assert_non_null(qs_convention_name(QS_CONVENTION_DEFAULT));
 }

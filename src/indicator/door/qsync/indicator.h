@@ -19,9 +19,10 @@
 
 /* ---- Conventions ----------------------------------------------------------------------------------------------------- */
 
-/* Depth factors a and b, with d_o the operator's depth and d_L the loss': paper d_o and d_L - d_o, influence d_L - d_o and d_o, flat d_L
- * and d_o. */
-typedef enum qs_depth { QS_DEPTH_PAPER, QS_DEPTH_INFLUENCE, QS_DEPTH_FLAT } qs_depth;
+/* Factors a and b, with d_o the operator's depth and d_L the loss': paper d_o and d_L - d_o, influence d_L - d_o and d_o, flat d_L and d_o.
+ * gain asks for no depth: a is ‖∇v‖² over that of the last adjustable operator, which is how much of an error at this output arrives at the
+ * loss if errors go forward as gradients come back, and b is 1: the noise of the operator's own weight gradient. */
+typedef enum qs_depth { QS_DEPTH_PAPER, QS_DEPTH_INFLUENCE, QS_DEPTH_FLAT, QS_DEPTH_GAIN } qs_depth;
 
 /* How the inner dimensions of the products enter. As a variance, eq. (3.6) sums over too many products:
  *   plain       as they stand, Var = q² D / 6
@@ -37,9 +38,9 @@ typedef struct qs_convention {
     qs_depth depth;
     qs_contraction contraction;
 } qs_convention;
-/* The one that is used where nobody says otherwise: of all, its ranks follow the measured gradient noise best, on the mean of five models
- * and by far on those with residuals (docs/indicator.md). */
-#define QS_CONVENTION_DEFAULT ((qs_convention){QS_DEPTH_INFLUENCE, QS_COUNTED})
+/* The one that is used where nobody says otherwise: of all, its ranks follow the measured gradient noise best over convolutional models and
+ * transformers together (docs/indicator.md). */
+#define QS_CONVENTION_DEFAULT ((qs_convention){QS_DEPTH_GAIN, QS_COUNTED})
 
 /* Convention by name; QS_USAGE with the list otherwise. */
 QS_API qs_status qs_convention_parse(const char *name, qs_convention *out);
@@ -85,6 +86,7 @@ QS_API double qs_overflow_share(const qs_spread *tensor, const qs_format *format
 typedef struct qs_sensitivity {
     double depth, model_depth; /* d_o, d_L */
     double gamma;
+    double gain;                          /* ‖∇v‖² over that of the last adjustable operator */
     qs_spread v, x, gv;                   /* an operator without weights has x.count 0: σ_fp = Var v, σ_bp = 0 */
     double inner_forward, inner_backward; /* what `contracted` divides by */
     double products;                      /* M: multiplications of a pass, those with padding left out */

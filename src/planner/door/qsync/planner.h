@@ -23,11 +23,12 @@ typedef struct qs_assignment_options {
 } qs_assignment_options;
 
 typedef struct qs_plan_options {
-    const char *indicator; /* "qsync" */
-    double tolerance;      /* throughput may fall below T_min by this share of it: 0.005 */
-    bool until_fits;       /* `uniform`: lower only until memory fits, as the paper's text says */
-    bool lower_training;   /* training classes with low formats may be lowered like inference classes, where they set the pace */
-    const qs_plan *pins;   /* operators pinned in this plan keep their recipe; NULL: none */
+    const char *indicator;    /* "qsync" */
+    qs_convention convention; /* how that one forms Ω: QS_CONVENTION_DEFAULT */
+    double tolerance;         /* throughput may fall below T_min by this share of it: 0.005 */
+    bool until_fits;          /* `uniform`: lower only until memory fits, as the paper's text says */
+    bool lower_training;      /* training classes with low formats may be lowered like inference classes, where they set the pace */
+    const qs_plan *pins;      /* operators pinned in this plan keep their recipe; NULL: none */
     const qs_accumulation_rule *accumulate; /* accumulators of every operator and recipe, zeros as profiled; NULL: their class's */
     qs_assignment_options assignment;
     const char *recompute; /* blocks that every class computes again for backward: "no", "all", names with commas between them; "auto" */
