@@ -77,19 +77,6 @@ static qs_status recipes_bind(const memory_question *question, lowered *out) {
     return status;
 }
 
-/* The arena, were nothing computed again. */
-static qs_status kept_lower(const qs_lowering *with, size_t *bytes) {
-    qs_lowering lowering = *with;
-    qs_tensor_table tensors = *with->tensors;
-    qs_schedule *schedule = NULL;
-    tensors.recomputed = NULL;
-    lowering.tensors = &tensors;
-    QS_TRY(qs_schedule_lower(&lowering, &schedule));
-    *bytes = schedule->arena_bytes;
-    qs_schedule_release(schedule);
-    return QS_OK;
-}
-
 static qs_status lower(const memory_question *question, lowered *out) {
     const char *backend = question->backend ? question->backend : best_backend();
     QS_TRY(recipes_bind(question, out));
@@ -107,7 +94,7 @@ static qs_status lower(const memory_question *question, lowered *out) {
                                   .tensors = &out->tensors,
                                   .lookup = qs_lookup_device,
                                   .context = out->device};
-    if (out->tensors.recomputed) QS_TRY(kept_lower(&lowering, &out->kept_bytes));
+    if (out->tensors.recomputed) QS_TRY(qs_schedule_kept_bytes(&lowering, &out->kept_bytes));
     return qs_schedule_lower(&lowering, &out->schedule);
 }
 

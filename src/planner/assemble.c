@@ -76,19 +76,6 @@ done:
     return status;
 }
 
-/* The arena, were nothing computed again. */
-static qs_status kept_measure(const qs_candidate *candidate, int c, int64_t *bytes) {
-    qs_lowering lowering = qs__candidate_lowering(candidate, c);
-    qs_tensor_table tensors = *lowering.tensors;
-    qs_schedule *schedule = NULL;
-    tensors.recomputed = NULL;
-    lowering.tensors = &tensors;
-    QS_TRY(qs_schedule_lower(&lowering, &schedule));
-    *bytes = (int64_t)schedule->arena_bytes;
-    qs_schedule_release(schedule);
-    return QS_OK;
-}
-
 static qs_status kernels_fill(const qs_candidate *candidate, int c, qs_class_plan *out) {
     qs_lowering lowering = qs__candidate_lowering(candidate, c);
     size_t capacity = 0;
@@ -138,7 +125,12 @@ static qs_status class_fill(qs_candidate *candidate, int c, const qs_prediction 
     memcpy(out->recompute_why, assigned->recompute_why, sizeof out->recompute_why);
     *assigned = (qs_class_plan){0};
     out->predicted.recompute_us = predicted->recompute_us;
-    if (out->recomputes > 0) QS_TRY(kept_measure(candidate, c, &out->predicted.kept_bytes));
+    if (out->recomputes > 0) {
+        const qs_lowering lowering = qs__candidate_lowering(candidate, c);
+        size_t kept;
+        QS_TRY(qs_schedule_kept_bytes(&lowering, &kept));
+        out->predicted.kept_bytes = (int64_t)kept;
+    }
     out->predicted.iteration_us = prediction->iteration_us;
     out->predicted.compute_us = predicted->compute_us;
     out->predicted.waiting_us = predicted->waiting_us;

@@ -297,6 +297,18 @@ qs_status qs_schedule_lower(const qs_lowering *in, qs_schedule **out) {
     return status;
 }
 
+qs_status qs_schedule_kept_bytes(const qs_lowering *with, size_t *bytes) {
+    qs_lowering lowering = *with;
+    qs_tensor_table tensors = *with->tensors;
+    qs_schedule *schedule = NULL;
+    tensors.recomputed = NULL;
+    lowering.tensors = &tensors;
+    QS_TRY(qs_schedule_lower(&lowering, &schedule));
+    *bytes = schedule->arena_bytes;
+    qs_schedule_release(schedule);
+    return QS_OK;
+}
+
 /* ---- Asking ---- */
 
 const qs_recipe *qs_schedule_draft_recipe(const qs_schedule_draft *draft, int node) {

@@ -4,24 +4,7 @@
 /* Several typed inputs on two ranks: what they learn is what one rank with the global batch does, also where the labels that count are not
  * dealt out evenly, nor the samples. */
 #include "inputs_support.h"
-
-/* fp32 sums of another order, behind that many steps of a smooth loss: a few thousand ulps. */
-static const double tolerance = 1e-3;
-
-static const char cluster_two[] = "{\"schema\":\"qsync/cluster/2\",\"classes\":{"
-                                  "\"strong\":{\"role\":\"training\",\"backend\":\"%s\",\"formats\":[\"fp32\"]},"
-                                  "\"weak\":{\"role\":\"inference\",\"backend\":\"%s\",\"formats\":[\"fp32\"]}}}";
-static const char plan_two[] = "{\"schema\":\"qsync/plan/2\",\"classes\":{\"strong\":{\"batch\":25,\"operators\":{}},"
-                               "\"weak\":{\"batch\":7,\"operators\":{}}}}";
-
-static void unequal_ranks(bench *here, qs_plan *plan) {
-    char cluster[512];
-    snprintf(cluster, sizeof cluster, cluster_two, here->backend, here->backend);
-    qs_cluster_release(&here->cluster);
-    assert_ok(qs_cluster_parse(cluster, "test", &here->cluster));
-    assert_ok(qs_plan_parse(plan_two, "test", plan));
-    here->options.plan = plan;
-}
+#include "unequal_support.h"
 
 /* samples: in the last batch of an epoch there may be fewer. */
 static void compare(qs_target_kind kind, bool unequal, int64_t samples) {

@@ -192,6 +192,8 @@ typedef struct qs_lowering {
  * qs_schedule_release. */
 QS_API qs_status qs_schedule_lower(const qs_lowering *lowering, qs_schedule **out);
 QS_API void qs_schedule_release(qs_schedule *schedule);
+/* The arena that the same lowering would take were nothing computed again. */
+QS_API qs_status qs_schedule_kept_bytes(const qs_lowering *lowering, size_t *bytes);
 
 /* ---- Drafts: schedules that change (Algorithm 1, docs/method.md §4.5) -------------------------------------------------------------- */
 
