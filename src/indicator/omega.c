@@ -12,18 +12,18 @@ static const struct {
     const char *name;
     qs_convention convention;
 } conventions[] = {
-    {"paper", {QS_DEPTH_PAPER, QS_PLAIN}},
-    {"paper-contracted", {QS_DEPTH_PAPER, QS_CONTRACTED}},
-    {"paper-counted", {QS_DEPTH_PAPER, QS_COUNTED}},
-    {"influence", {QS_DEPTH_INFLUENCE, QS_PLAIN}},
-    {"influence-contracted", {QS_DEPTH_INFLUENCE, QS_CONTRACTED}},
-    {"influence-counted", {QS_DEPTH_INFLUENCE, QS_COUNTED}},
-    {"flat", {QS_DEPTH_FLAT, QS_PLAIN}},
-    {"flat-contracted", {QS_DEPTH_FLAT, QS_CONTRACTED}},
-    {"flat-counted", {QS_DEPTH_FLAT, QS_COUNTED}},
-    {"gain", {QS_DEPTH_GAIN, QS_PLAIN}},
-    {"gain-contracted", {QS_DEPTH_GAIN, QS_CONTRACTED}},
-    {"gain-counted", {QS_DEPTH_GAIN, QS_COUNTED}},
+    {"paper", {QS_WEIGHTING_PAPER, QS_PLAIN}},
+    {"paper-contracted", {QS_WEIGHTING_PAPER, QS_CONTRACTED}},
+    {"paper-counted", {QS_WEIGHTING_PAPER, QS_COUNTED}},
+    {"influence", {QS_WEIGHTING_INFLUENCE, QS_PLAIN}},
+    {"influence-contracted", {QS_WEIGHTING_INFLUENCE, QS_CONTRACTED}},
+    {"influence-counted", {QS_WEIGHTING_INFLUENCE, QS_COUNTED}},
+    {"flat", {QS_WEIGHTING_FLAT, QS_PLAIN}},
+    {"flat-contracted", {QS_WEIGHTING_FLAT, QS_CONTRACTED}},
+    {"flat-counted", {QS_WEIGHTING_FLAT, QS_COUNTED}},
+    {"gain", {QS_WEIGHTING_GAIN, QS_PLAIN}},
+    {"gain-contracted", {QS_WEIGHTING_GAIN, QS_CONTRACTED}},
+    {"gain-counted", {QS_WEIGHTING_GAIN, QS_COUNTED}},
 };
 #define CONVENTIONS (sizeof conventions / sizeof *conventions)
 
@@ -42,7 +42,7 @@ qs_status qs_convention_parse(const char *name, qs_convention *out) {
 
 const char *qs_convention_name(qs_convention convention) {
     size_t i = 0;
-    while (conventions[i].convention.depth != convention.depth || conventions[i].convention.contraction != convention.contraction)
+    while (conventions[i].convention.weighting != convention.weighting || conventions[i].convention.contraction != convention.contraction)
         i++;
     return conventions[i].name;
 }
@@ -50,13 +50,16 @@ const char *qs_convention_name(qs_convention convention) {
 /* ---- Ω ------------------------------------------------------------------------------------------------------------------------------ */
 
 /* docs/method.md eqs. (3.7) and (3.8). */
-static void depth_factors(const qs_sensitivity *one, qs_depth depth, double *forward, double *backward) {
+static void weighting_factors(const qs_sensitivity *one, qs_weighting weighting, double *forward, double *backward) {
     const double rest = one->model_depth - one->depth;
-    const double ahead[] = {
-        [QS_DEPTH_PAPER] = one->depth, [QS_DEPTH_INFLUENCE] = rest, [QS_DEPTH_FLAT] = one->model_depth, [QS_DEPTH_GAIN] = one->gain};
-    const double behind[] = {[QS_DEPTH_PAPER] = rest, [QS_DEPTH_INFLUENCE] = one->depth, [QS_DEPTH_FLAT] = one->depth, [QS_DEPTH_GAIN] = 1};
-    *forward = one->gamma * one->gamma * ahead[depth];
-    *backward = behind[depth];
+    const double ahead[] = {[QS_WEIGHTING_PAPER] = one->depth,
+                            [QS_WEIGHTING_INFLUENCE] = rest,
+                            [QS_WEIGHTING_FLAT] = one->model_depth,
+                            [QS_WEIGHTING_GAIN] = one->gain};
+    const double behind[] = {
+        [QS_WEIGHTING_PAPER] = rest, [QS_WEIGHTING_INFLUENCE] = one->depth, [QS_WEIGHTING_FLAT] = one->depth, [QS_WEIGHTING_GAIN] = 1};
+    *forward = one->gamma * one->gamma * ahead[weighting];
+    *backward = behind[weighting];
 }
 
 /* Where all products are integer, a value that is never negative has unsigned codes, as lowering does it: its step is about half. A factor
@@ -125,7 +128,7 @@ double qs_omega_accumulators(const qs_sensitivity *one, const double loss[QS_GEM
     noise sigma = {.forward = loss[QS_GEMM_FORWARD] * one->x.norm2 * one->v.norm2,
                    .backward = (of_weights + (one->activations ? 0 : of_input)) * one->v.norm2 * one->gv.norm2};
     if (one->activations) sigma.first = of_input * one->x.norm2 * one->gv.norm2;
-    depth_factors(one, convention.depth, &forward, &backward);
+    weighting_factors(one, convention.weighting, &forward, &backward);
     if (one->x.count > 0) contract(one, convention.contraction, &sigma);
     return forward * sigma.forward + backward * (sigma.backward + sigma.first);
 }
@@ -133,7 +136,7 @@ double qs_omega_accumulators(const qs_sensitivity *one, const double loss[QS_GEM
 qs_status qs_omega(const qs_sensitivity *one, const qs_recipe *recipe, qs_convention convention, double *out) {
     double forward, backward;
     noise sigma;
-    depth_factors(one, convention.depth, &forward, &backward);
+    weighting_factors(one, convention.weighting, &forward, &backward);
     QS_TRY(sigmas(one, recipe, convention.contraction != QS_PLAIN, &sigma));
     if (one->x.count > 0) contract(one, convention.contraction, &sigma);
     *out = forward * sigma.forward + backward * (sigma.backward + sigma.first);

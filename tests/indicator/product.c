@@ -151,8 +151,8 @@ static ratios compare(const layer *one, const char *format, const char *gradient
                                   .inner_backward = (double)count[2] / one->outputs,
                                   .products = products_of(&forward)};
     for (int c = 0; c < 3; c++) { /* depth 0 of 1: influence is σ_fp alone, paper σ_bp */
-        assert_ok(qs_omega(&sensitivity, &recipe, (qs_convention){QS_DEPTH_INFLUENCE, (qs_contraction)c}, &out.forward[c]));
-        assert_ok(qs_omega(&sensitivity, &recipe, (qs_convention){QS_DEPTH_PAPER, (qs_contraction)c}, &out.backward[c]));
+        assert_ok(qs_omega(&sensitivity, &recipe, (qs_convention){QS_WEIGHTING_INFLUENCE, (qs_contraction)c}, &out.forward[c]));
+        assert_ok(qs_omega(&sensitivity, &recipe, (qs_convention){QS_WEIGHTING_PAPER, (qs_contraction)c}, &out.backward[c]));
         out.forward[c] /= measured[0];
         out.backward[c] /= measured[1];
     }
@@ -240,8 +240,8 @@ static ratios compare_activations(const char *recipe_name, double *second_share)
                                         .products = products,
                                         .activations = true};
     for (int c = 0; c < 3; c++) {
-        assert_ok(qs_omega(&sensitivity, &recipe, (qs_convention){QS_DEPTH_INFLUENCE, (qs_contraction)c}, &out.forward[c]));
-        assert_ok(qs_omega(&sensitivity, &recipe, (qs_convention){QS_DEPTH_PAPER, (qs_contraction)c}, &out.backward[c]));
+        assert_ok(qs_omega(&sensitivity, &recipe, (qs_convention){QS_WEIGHTING_INFLUENCE, (qs_contraction)c}, &out.forward[c]));
+        assert_ok(qs_omega(&sensitivity, &recipe, (qs_convention){QS_WEIGHTING_PAPER, (qs_contraction)c}, &out.backward[c]));
         out.forward[c] /= measured[0];
         out.backward[c] /= measured[1] + measured[2];
     }

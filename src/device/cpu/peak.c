@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 #if defined(__x86_64__)
-#include <immintrin.h>
+#include "cpu/vector/tiles_amx.h"
 #endif
 
 enum { ROUNDS = 400000, TILE_ROUNDS = 8, TRIES = 100, MOST_THREADS = 1024 };
@@ -40,16 +40,13 @@ PROBE(int8_avx2, "avx2,avxvnni", 12, __m256i, __m256i, _mm256_setzero_si256, _mm
 PROBE(int8_avx512, "avx512f,avx512vnni", 16, __m512i, __m512i, _mm512_setzero_si512, _mm512_dpbusd_epi32(sum[i], a, b), 64)
 
 /* The same in tile registers: four of 16 × 16 sums, each of 16 rows' products with 16 columns. */
-static const struct {
-    uint8_t palette, reserved[15];
-    uint16_t row_bytes[16];
-    uint8_t rows[16];
-} tiles = {.palette = 1, .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
+static const qs__tile_registers tiles = {
+    .palette = 1, .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
 
 #define TILE_PROBE(NAME, ISA, STEP, EACH)                                         \
     __attribute__((target("amx-tile," ISA))) static double NAME(int64_t rounds) { \
         const int64_t products = rounds / TILE_ROUNDS;                            \
-        _tile_loadconfig(&tiles); /* which clears them */                         \
+        QS__TILES_CONFIGURE(&tiles); /* which clears them */                      \
         for (int64_t round = 0; round < products; round++) {                      \
             STEP(0, 4, 6);                                                        \
             STEP(1, 4, 7);                                                        \

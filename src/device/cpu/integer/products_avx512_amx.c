@@ -2,20 +2,17 @@
 /* Tiles on AMX: 12 × 16 sums of 64 products each an instruction. What is left of a stretch behind its last whole block goes through
  * vectors, and so do tiles that have no whole block. Blocks are summed apart and added to the vectors, modulo 2^32: the same bits. */
 #include "cpu/integer/products_avx512.inc"
+#include "cpu/vector/tiles_amx.h"
 
 /* A block is what a tile register holds of a row: 16 quadruples. Registers 0 and 1 have the sums of even blocks, 2 and 3 those of odd
  * ones, since an instruction takes 52 cycles to its result and 16 to the next one's start; 4 and 5 have rows of the left operand, 6 and 7
  * of the right one. */
 enum { BLOCK = 16 };
 
-/* What LDTILECFG reads (Intel 64 and IA-32 manual, volume 1, 18.3). */
-static const struct configuration {
-    uint8_t palette, start, reserved[14];
-    uint16_t row_bytes[16];
-    uint8_t rows[16];
-} registers = {.palette = 1,
-               .row_bytes = {BYTES, BYTES, BYTES, BYTES, BYTES, BYTES, BYTES, BYTES},
-               .rows = {QS__TILE_ROWS, QS__TILE_ROWS, QS__TILE_ROWS, QS__TILE_ROWS, QS__TILE_ROWS, QS__TILE_ROWS, BLOCK, BLOCK}};
+static const qs__tile_registers registers = {
+    .palette = 1,
+    .row_bytes = {BYTES, BYTES, BYTES, BYTES, BYTES, BYTES, BYTES, BYTES},
+    .rows = {QS__TILE_ROWS, QS__TILE_ROWS, QS__TILE_ROWS, QS__TILE_ROWS, QS__TILE_ROWS, QS__TILE_ROWS, BLOCK, BLOCK}};
 
 /* Bytes from one row of the left operand to the next; 0: they lie as they like, or all in one place. */
 static int64_t pitch_of(const qs__tile *tile) {
@@ -99,7 +96,7 @@ INLINE void run(const qs__tile *tile, int64_t step, int vectors) {
             sum[i][v] = _mm512_setzero_si512();
         }
     }
-    _tile_loadconfig(&registers);
+    QS__TILES_CONFIGURE(&registers);
     for (int s = 0; s < tile->stretches; s++) {
         const qs__stretch *all = &tile->stretch[s];
         const int64_t blocks = all->quads / BLOCK, done = blocks * BLOCK;

@@ -22,7 +22,7 @@
 /* Factors a and b, with d_o the operator's depth and d_L the loss': paper d_o and d_L - d_o, influence d_L - d_o and d_o, flat d_L and d_o.
  * gain asks for no depth: a is ‖∇v‖² over that of the last adjustable operator, which is how much of an error at this output arrives at the
  * loss if errors go forward as gradients come back, and b is 1: the noise of the operator's own weight gradient. */
-typedef enum qs_depth { QS_DEPTH_PAPER, QS_DEPTH_INFLUENCE, QS_DEPTH_FLAT, QS_DEPTH_GAIN } qs_depth;
+typedef enum qs_weighting { QS_WEIGHTING_PAPER, QS_WEIGHTING_INFLUENCE, QS_WEIGHTING_FLAT, QS_WEIGHTING_GAIN } qs_weighting;
 
 /* How the inner dimensions of the products enter. As a variance, eq. (3.6) sums over too many products:
  *   plain       as they stand, Var = q² D / 6
@@ -33,14 +33,14 @@ typedef enum qs_depth { QS_DEPTH_PAPER, QS_DEPTH_INFLUENCE, QS_DEPTH_FLAT, QS_DE
  *               leaves out. */
 typedef enum qs_contraction { QS_PLAIN, QS_CONTRACTED, QS_COUNTED } qs_contraction;
 
-/* Names: the depth's, with "-contracted" or "-counted" behind. */
+/* Names: the weighting's, with "-contracted" or "-counted" behind. */
 typedef struct qs_convention {
-    qs_depth depth;
+    qs_weighting weighting;
     qs_contraction contraction;
 } qs_convention;
 /* The one that is used where nobody says otherwise: of all, its ranks follow the measured gradient noise best over convolutional models and
  * transformers together (docs/indicator.md). */
-#define QS_CONVENTION_DEFAULT ((qs_convention){QS_DEPTH_GAIN, QS_COUNTED})
+#define QS_CONVENTION_DEFAULT ((qs_convention){QS_WEIGHTING_GAIN, QS_COUNTED})
 
 /* Convention by name; QS_USAGE with the list otherwise. */
 QS_API qs_status qs_convention_parse(const char *name, qs_convention *out);
