@@ -10,6 +10,15 @@
 #include "qsync/generate.h"
 #include "qsync/text.h"
 
+/* Text on its way out. */
+typedef struct writing {
+    char *pending, *settled; /* bytes that wait for the rest of their character; what goes out */
+    size_t pending_bytes, pending_room, settled_room;
+    bool kept;  /* for --json: out at the end, from the next */
+    char *text; /* all that went out */
+    size_t text_bytes, text_room;
+} writing;
+
 typedef struct generation {
     const char *weights, *model, *vocabulary, *prompt, *prompt_file, *backend, *isa;
     int64_t tokens, seed, context;
@@ -27,10 +36,7 @@ typedef struct generation {
     int64_t ids, prompted; /* prompt and what follows it */
     size_t room;
     float *logits;
-    char *pending, *settled; /* bytes that wait for the rest of their character; what goes out */
-    size_t pending_bytes, pending_room, settled_room;
-    char *text; /* all that went out, for --json */
-    size_t text_bytes, text_room;
+    writing out;
 } generation;
 
 static const option_row option_rows[] = {
@@ -111,28 +117,34 @@ done:
 
 /* ---- Text ------------------------------------------------------------------------------------------------------------------------- */
 
-/* Takes the bytes of id number `at`, and gives out what is whole; `last`: all of it. */
-static qs_status text_put(generation *one, int64_t at, bool last) {
-    const char *piece = "";
-    size_t count = 0, written = 0;
-    bool separated = false;
-    if (!last) QS_TRY(qs_tokenizer_piece(one->tokenizer, at > 0 ? one->id[at - 1] : -1, one->id[at], &piece, &count, &separated));
-    QS_TRY(qs_grow(&one->pending, &one->pending_room, one->pending_bytes + count + 1, 1));
-    if (separated) one->pending[one->pending_bytes++] = ' ';
-    memcpy(one->pending + one->pending_bytes, piece, count);
-    one->pending_bytes += count;
-    QS_TRY(qs_grow(&one->settled, &one->settled_room, 3 * one->pending_bytes + 1, 1));
-    const size_t taken = qs_text_settle(one->pending, one->pending_bytes, last, one->settled, &written);
-    memmove(one->pending, one->pending + taken, one->pending_bytes -= taken);
-    if (one->json) {
-        QS_TRY(qs_grow(&one->text, &one->text_room, one->text_bytes + written + 1, 1));
-        memcpy(one->text + one->text_bytes, one->settled, written);
-        one->text_bytes += written;
+/* Gives out what is whole of the bytes that wait; `last`: all of it. */
+static qs_status text_settle(writing *out, bool last) {
+    size_t written = 0;
+    QS_TRY(qs_grow(&out->settled, &out->settled_room, 3 * out->pending_bytes + 1, 1));
+    const size_t taken = qs_text_settle(out->pending, out->pending_bytes, last, out->settled, &written);
+    memmove(out->pending, out->pending + taken, out->pending_bytes -= taken);
+    if (out->kept) {
+        QS_TRY(qs_grow(&out->text, &out->text_room, out->text_bytes + written + 1, 1));
+        memcpy(out->text + out->text_bytes, out->settled, written);
+        out->text_bytes += written;
         return QS_OK;
     }
-    if (fwrite(one->settled, 1, written, stdout) != written || fflush(stdout) != 0)
+    if (fwrite(out->settled, 1, written, stdout) != written || fflush(stdout) != 0)
         return qs_fail(QS_FAILED, "standard output could not be written");
     return QS_OK;
+}
+
+/* The bytes of an id behind another (-1: behind none). */
+static qs_status text_put(const qs_tokenizer *tokenizer, int32_t before, int32_t id, writing *out) {
+    const char *piece;
+    size_t count;
+    bool separated;
+    QS_TRY(qs_tokenizer_piece(tokenizer, before, id, &piece, &count, &separated));
+    QS_TRY(qs_grow(&out->pending, &out->pending_room, out->pending_bytes + count + 1, 1));
+    if (separated) out->pending[out->pending_bytes++] = ' ';
+    memcpy(out->pending + out->pending_bytes, piece, count);
+    out->pending_bytes += count;
+    return text_settle(out, false);
 }
 
 /* Special pieces are no text. */
@@ -162,7 +174,7 @@ static qs_status continued(generation *one, outcome *out) {
         }
         QS_TRY(qs_grow(&one->id, &one->room, (size_t)one->ids + 1, sizeof *one->id));
         one->id[one->ids++] = id;
-        QS_TRY(text_put(one, one->ids - 1, false));
+        QS_TRY(text_put(one->tokenizer, one->id[one->ids - 2], id, &one->out));
         if (one->ids - one->prompted == one->tokens) break;
         if (qs_decoder_place(one->decoder) == qs_decoder_context(one->decoder)) {
             out->stopped = "context";
@@ -171,7 +183,7 @@ static qs_status continued(generation *one, outcome *out) {
         QS_TRY(qs_decoder_take(one->decoder, 1, &id, one->logits));
     }
     out->seconds = qs_clock() - begin - out->prompt_seconds;
-    return text_put(one, 0, true);
+    return text_settle(&one->out, true);
 }
 
 static qs_status outcome_tell(const generation *one, const outcome *is) {
@@ -191,10 +203,11 @@ static qs_status outcome_tell(const generation *one, const outcome *is) {
     json_t *ids = json_array();
     for (int64_t i = one->prompted; i < one->ids; i++)
         json_array_append_new(ids, json_integer(one->id[i]));
-    return json_print(json_pack("{s:s,s:s%,s:o,s:I,s:I,s:s,s:I,s:I,s:f,s:f}", "model", one->graph->name, "text", one->text ? one->text : "",
-                                one->text_bytes, "ids", ids, "prompt_tokens", (json_int_t)one->prompted, "tokens", (json_int_t)added,
-                                "stopped", is->stopped, "context", (json_int_t)qs_decoder_context(one->decoder), "memory_bytes",
-                                (json_int_t)qs_decoder_bytes(one->decoder), "prompt_seconds", is->prompt_seconds, "tokens_per_s", pace));
+    return json_print(json_pack("{s:s,s:s%,s:o,s:I,s:I,s:s,s:I,s:I,s:f,s:f}", "model", one->graph->name, "text",
+                                one->out.text ? one->out.text : "", one->out.text_bytes, "ids", ids, "prompt_tokens",
+                                (json_int_t)one->prompted, "tokens", (json_int_t)added, "stopped", is->stopped, "context",
+                                (json_int_t)qs_decoder_context(one->decoder), "memory_bytes", (json_int_t)qs_decoder_bytes(one->decoder),
+                                "prompt_seconds", is->prompt_seconds, "tokens_per_s", pace));
 }
 
 static qs_status generated(generation *one) {
@@ -218,7 +231,7 @@ static qs_status generated(generation *one) {
         qs_log(QS_LOG_INFO, "the vocabulary has %d pieces, the model %lld ids: those beyond are never chosen",
                qs_tokenizer_size(one->tokenizer), (long long)qs_decoder_vocabulary(one->decoder));
     for (int64_t i = 0; i < one->prompted; i++)
-        if (is_text(one, one->id[i])) QS_TRY(text_put(one, i, false));
+        if (is_text(one, one->id[i])) QS_TRY(text_put(one->tokenizer, i > 0 ? one->id[i - 1] : -1, one->id[i], &one->out));
     QS_TRY(continued(one, &is));
     return outcome_tell(one, &is);
 }
@@ -232,9 +245,9 @@ static void generation_release(generation *one) {
     free(one->file);
     free(one->id);
     free(one->logits);
-    free(one->pending);
-    free(one->settled);
-    free(one->text);
+    free(one->out.pending);
+    free(one->out.settled);
+    free(one->out.text);
 }
 
 qs_status verb_generate(int argc, char **argv) {
@@ -259,6 +272,7 @@ qs_status verb_generate(int argc, char **argv) {
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
     if (done) return QS_OK;
     one.weights = argv[first];
+    one.out.kept = one.json;
     const qs_status status = generated(&one);
     generation_release(&one);
     return status;
