@@ -2,57 +2,10 @@
 /* What kernel families ask about cases, and how shapes and formats look to the kernel library. */
 #include "cpu/cpu.h"
 
-#include <assert.h>
 #include <string.h>
 
-const qs_operand *qs__cpu_operand(const qs_case *one, qs_role role) {
-    int position = qs_case_position(one, role);
-    assert(position >= 0);
-    return &one->operand[position];
-}
-
-const qs_format *qs__cpu_format(const qs_case *one, qs_role role) {
-    return qs__cpu_operand(one, role)->format;
-}
-
-bool qs__cpu_has(const qs_case *one, qs_role role) {
-    int position = qs_case_position(one, role);
-    return position >= 0 && one->operand[position].format;
-}
-
-int64_t qs__cpu_count(const qs_case *one, qs_role role) {
-    return qs_shape_count(&qs__cpu_operand(one, role)->shape);
-}
-
 void *qs__cpu_data(const qs__chain *chain, qs_role role) {
-    return qs__cpu_has(&chain->one, role) ? chain->data[qs_case_position(&chain->one, role)] : NULL;
-}
-
-qs__pass qs__cpu_pass(const qs_case *one) {
-    if (!strcmp(one->pass->name, "forward")) return QS__FORWARD;
-    return strcmp(one->pass->name, "input_gradient") ? QS__WEIGHT_GRADIENT : QS__INPUT_GRADIENT;
-}
-
-qs__geometry qs__cpu_geometry(const qs_case *one) {
-    const qs_shape *src = &qs__cpu_operand(one, qs_case_position(one, QS_DIFF_SRC) >= 0 ? QS_DIFF_SRC : QS_SRC)->shape;
-    const qs_shape *dst = &qs__cpu_operand(one, qs_case_position(one, QS_DIFF_DST) >= 0 ? QS_DIFF_DST : QS_DST)->shape;
-    const qs_attributes *with = &one->attributes;
-    const bool rows = one->op->kind == QS_ADJUSTABLE && src->axes == 3; /* linear over positions */
-    const bool line = src->axes > 2 && !rows, image = src->axes > 3;
-    qs__geometry out = {.batch = rows ? src->dim[0] * src->dim[2] : src->dim[0],
-                        .channels = src->dim[1],
-                        .height = line ? src->dim[2] : 1,
-                        .width = image ? src->dim[3] : 1,
-                        .outputs = dst->dim[1],
-                        .out_height = line ? dst->dim[2] : 1,
-                        .out_width = image ? dst->dim[3] : 1,
-                        .groups = with->groups};
-    for (int axis = 0; axis < 2; axis++) {
-        out.kernel[axis] = with->kernel[axis] ? with->kernel[axis] : 1;
-        out.stride[axis] = with->stride[axis];
-        out.padding[axis] = with->padding[axis];
-    }
-    return out;
+    return qs__case_has(&chain->one, role) ? chain->data[qs_case_position(&chain->one, role)] : NULL;
 }
 
 qs__type qs__cpu_type(const qs_format *format) {

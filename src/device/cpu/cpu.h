@@ -5,6 +5,7 @@
 #ifndef QSYNC_DEVICE_CPU_H
 #define QSYNC_DEVICE_CPU_H
 
+#include "cases.h"
 #include "cpu/library/library.h"
 #include "cpu/convolution/direct.h"
 #include "cpu/vector/kernels.h"
@@ -119,17 +120,8 @@ void qs__chain_fact(const qs__chain *chain, qs_kernel_fact *out);
 
 /* ---- Cases as kernels ask about them (cases.c) ---- */
 
-/* The operand of a role; its format is NULL when absent. Asserts that the pass has it. */
-const qs_operand *qs__cpu_operand(const qs_case *one, qs_role role);
-const qs_format *qs__cpu_format(const qs_case *one, qs_role role);
-bool qs__cpu_has(const qs_case *one, qs_role role);
-int64_t qs__cpu_count(const qs_case *one, qs_role role);
 /* Memory of a role in a prepared chain (NULL when absent). */
 void *qs__cpu_data(const qs__chain *chain, qs_role role);
-/* Which pass of a convolution or linear operator the case is. */
-qs__pass qs__cpu_pass(const qs_case *one);
-/* Extents of a convolution, pool or linear operator: those of forward, whatever the pass. */
-qs__geometry qs__cpu_geometry(const qs_case *one);
 /* The kernels' type of a format; QS__OTHER when they have none. */
 qs__type qs__cpu_type(const qs_format *format);
 /* The device computes products of this format exactly and at speed; QS_UNSUPPORTED with the reason else. */

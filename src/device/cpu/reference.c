@@ -15,8 +15,8 @@ static qs_status run_reference(const qs__chain *chain, const qs_run *run) {
 static qs_status check_products(const qs__chain *chain) {
     const qs_case *one = &chain->one;
     if (!one->pass->product || one->attributes.accumulator.adder) return QS_OK;
-    QS_TRY(qs__cpu_multiplies(chain->cpu, qs__cpu_format(one, one->pass->product->factor[0])));
-    return qs__cpu_multiplies(chain->cpu, qs__cpu_format(one, one->pass->product->factor[1]));
+    QS_TRY(qs__cpu_multiplies(chain->cpu, qs__case_format(one, one->pass->product->factor[0])));
+    return qs__cpu_multiplies(chain->cpu, qs__case_format(one, one->pass->product->factor[1]));
 }
 
 qs_status qs__build_reference(qs__chain *chain) {

@@ -366,7 +366,7 @@ static qs_status fill_taken(qs_single_product *p) {
     snprintf(p->name, sizeof p->name, "%s", p->taken->name);
     QS_TRY(draw(p));
     QS_TRY(room((size_t)p->weights_count * sizeof(uint16_t), &p->codes));
-    QS_TRY(room((size_t)qs__cpu_count(&one, QS_DST) * sizeof(uint16_t), &p->result));
+    QS_TRY(room((size_t)qs__case_count(&one, QS_DST) * sizeof(uint16_t), &p->result));
     QS_TRY(room(p->taken->scratch_bytes, &p->scratch));
     data[qs_case_position(&one, QS_SRC)] = p->input;
     data[qs_case_position(&one, QS_WEIGHTS)] = p->codes;

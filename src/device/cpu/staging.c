@@ -39,11 +39,11 @@ static qs_status round_back(const qs__chain *chain, const qs_run *run) {
 /* ---- The largest magnitude of what was written ---- */
 
 static bool has_absmax(const qs_case *one) {
-    return qs_case_position(one, QS_ABSMAX) >= 0 && qs__cpu_has(one, QS_ABSMAX);
+    return qs_case_position(one, QS_ABSMAX) >= 0 && qs__case_has(one, QS_ABSMAX);
 }
 
 float *qs__staged_absmax(const qs__chain *chain, qs_role written) {
-    if (!has_absmax(&chain->one) || !is_native(qs__cpu_format(&chain->one, written))) return NULL;
+    if (!has_absmax(&chain->one) || !is_native(qs__case_format(&chain->one, written))) return NULL;
     float *absmax = qs__cpu_data(chain, QS_ABSMAX);
     *absmax = 0;
     return absmax;
@@ -127,6 +127,6 @@ qs__out qs__out_at(qs__out array, int64_t elements) {
 }
 
 qs__rows qs__rows_of(const qs_case *one, qs_role role) {
-    const qs_shape *shape = &qs__cpu_operand(one, role)->shape;
+    const qs_shape *shape = &qs__case_operand(one, role)->shape;
     return (qs__rows){.rows = qs_shape_count(shape) / shape->dim[1], .channels = shape->dim[1]};
 }

@@ -75,7 +75,7 @@ qs_status qs__build_attention(qs__chain *chain) {
     qs__attention_job work = qs__attention_work(chain);
     const qs__attention_kernels *kernels = qs__attention_of(chain->cpu);
     static const int32_t some;
-    work.keep = qs__cpu_has(&chain->one, QS_KEEP) ? &some : NULL; /* scratch is measured with it */
+    work.keep = qs__case_has(&chain->one, QS_KEEP) ? &some : NULL; /* scratch is measured with it */
     chain->offset[0] = qs__chain_reserve(chain, kernels->scratch(&work) * (size_t)threads_of(&work));
     QS_TRY(qs__staged_build(chain, "attention", run));
     snprintf(chain->name, sizeof chain->name, "own:attention:%s%s", kernels->name, work.pairs ? "_bf16" : "");

@@ -76,10 +76,10 @@ static qs_status run(const qs__chain *chain, const qs_run *step) {
     float *queries = (float *)(chain->scratch + chain->offset[0]), *result = (float *)(chain->scratch + chain->offset[1]);
     float *keys = qs__cpu_data(chain, QS_KEY_CACHE), *values = qs__cpu_data(chain, QS_VALUE_CACHE);
     QS_TRY(qs_place_check(one, place, size.queries, size.keys));
-    qs_convert_to_fp32(qs__cpu_format(one, QS_SRC), qs__cpu_count(one, QS_SRC), qs__cpu_data(chain, QS_SRC), queries);
-    qs_convert_to_fp32(qs__cpu_format(one, QS_SRC2), qs__cpu_count(one, QS_SRC2), qs__cpu_data(chain, QS_SRC2),
+    qs_convert_to_fp32(qs__case_format(one, QS_SRC), qs__case_count(one, QS_SRC), qs__cpu_data(chain, QS_SRC), queries);
+    qs_convert_to_fp32(qs__case_format(one, QS_SRC2), qs__case_count(one, QS_SRC2), qs__cpu_data(chain, QS_SRC2),
                        keys + place * size.key_heads * size.width);
-    qs_convert_to_fp32(qs__cpu_format(one, QS_SRC3), qs__cpu_count(one, QS_SRC3), qs__cpu_data(chain, QS_SRC3),
+    qs_convert_to_fp32(qs__case_format(one, QS_SRC3), qs__case_count(one, QS_SRC3), qs__cpu_data(chain, QS_SRC3),
                        values + place * size.key_heads * size.value_width);
     job j = {.size = size,
              .place = place,
@@ -90,15 +90,15 @@ static qs_status run(const qs__chain *chain, const qs_run *step) {
              .scores = (float *)(chain->scratch + chain->offset[2]),
              .result = result};
     qs_parallel(j.slots, 1, slot_rows, &j);
-    qs_convert_from_fp32(qs__cpu_format(one, QS_DST), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0},
-                         qs__cpu_count(one, QS_DST), result, qs__cpu_data(chain, QS_DST));
+    qs_convert_from_fp32(qs__case_format(one, QS_DST), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0},
+                         qs__case_count(one, QS_DST), result, qs__cpu_data(chain, QS_DST));
     return QS_OK;
 }
 
 qs_status qs__build_cached_attention(qs__chain *chain) {
     const qs_attention size = qs_case_cached_attention(&chain->one);
-    chain->offset[0] = qs__chain_reserve(chain, (size_t)qs__cpu_count(&chain->one, QS_SRC) * sizeof(float));
-    chain->offset[1] = qs__chain_reserve(chain, (size_t)qs__cpu_count(&chain->one, QS_DST) * sizeof(float));
+    chain->offset[0] = qs__chain_reserve(chain, (size_t)qs__case_count(&chain->one, QS_SRC) * sizeof(float));
+    chain->offset[1] = qs__chain_reserve(chain, (size_t)qs__case_count(&chain->one, QS_DST) * sizeof(float));
     chain->offset[2] = qs__chain_reserve(chain, (size_t)(slots_of(&size) * size.keys) * sizeof(float));
     qs__chain_call(chain, run);
     snprintf(chain->name, sizeof chain->name, "own:cached_attention");

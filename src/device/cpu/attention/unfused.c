@@ -57,7 +57,7 @@ static qs_status product(qs__chain *chain, int left, int right, int result) {
 
 static int operand(qs__chain *chain, qs_role role, int64_t positions, int64_t width, bool turned) {
     const qs_attention size = qs_case_attention(&chain->one);
-    const qs__layout layout = of_operand(&size, positions, width, qs__cpu_type(qs__cpu_format(&chain->one, role)), turned);
+    const qs__layout layout = of_operand(&size, positions, width, qs__cpu_type(qs__case_format(&chain->one, role)), turned);
     return qs__chain_operand(chain, role, &layout);
 }
 
@@ -155,6 +155,6 @@ qs_status qs__build_attention_unfused(qs__chain *chain) {
     snprintf(chain->name, sizeof chain->name, "attention_unfused:%s%s", qs__attention_of(chain->cpu)->name, work.pairs ? "_bf16" : "");
     const int scores = scores_slot(chain, &layout, size);
     chain->offset[BIAS] = qs__chain_reserve(
-        chain, qs__cpu_has(&chain->one, QS_KEEP) ? (size_t)(kept_rows(size) * qs__attention_next(size)) * sizeof(float) : 0);
+        chain, qs__case_has(&chain->one, QS_KEEP) ? (size_t)(kept_rows(size) * qs__attention_next(size)) * sizeof(float) : 0);
     return work.backward ? backward(chain, &work, scores) : forward(chain, &work, scores);
 }

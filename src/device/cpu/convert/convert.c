@@ -42,7 +42,7 @@ enum { PIECE = 1024 }; /* elements of fp32 between two other formats, at a time 
 
 /* Through fp32, piece by piece: as short as a first-level cache likes it, and without memory from the arena. */
 static void narrow_row(const job *j, int64_t row, char *dst) {
-    const qs_format *from = qs__cpu_format(j->one, QS_SRC), *to = qs__cpu_format(j->one, QS_DST);
+    const qs_format *from = qs__case_format(j->one, QS_SRC), *to = qs__case_format(j->one, QS_DST);
     const qs_attributes *with = &j->one->attributes;
     const int64_t per_row = j->rows.per_row;
     qs_random_stream stream = stream_of(&j->rows, row);
@@ -56,7 +56,7 @@ static void narrow_row(const job *j, int64_t row, char *dst) {
 
 static void cast_rows(void *context, int64_t begin, int64_t end) {
     const job *j = context;
-    const qs_format *from = qs__cpu_format(j->one, QS_SRC), *to = qs__cpu_format(j->one, QS_DST);
+    const qs_format *from = qs__case_format(j->one, QS_SRC), *to = qs__case_format(j->one, QS_DST);
     const qs_attributes *with = &j->one->attributes;
     for (int64_t row = begin; row < end; row++) {
         char *dst = (char *)j->dst + qs_format_bytes(to, row * j->rows.per_row);
@@ -69,14 +69,14 @@ static void cast_rows(void *context, int64_t begin, int64_t end) {
 
 /* Rows of samples begin within a byte where the source is packed more densely. */
 static bool rows_are_bytes(const qs_case *one) {
-    return !one->attributes.batched || qs__cpu_format(one, QS_SRC)->bits % 8 == 0;
+    return !one->attributes.batched || qs__case_format(one, QS_SRC)->bits % 8 == 0;
 }
 
 static qs_status run_cast(const qs__chain *chain, const qs_run *run) {
     job j = {.one = &chain->one, .rows = qs_op_random_rows(&chain->one, run), .dst = qs__cpu_data(chain, QS_DST)};
     j.src = (qs__in){QS__FP32, qs__cpu_data(chain, QS_SRC)};
-    if (qs__cpu_format(&chain->one, QS_DST) == qs_format_of("fp32")) /* exact */
-        qs_convert_to_fp32(qs__cpu_format(&chain->one, QS_SRC), qs__cpu_count(&chain->one, QS_SRC), j.src.at, j.dst);
+    if (qs__case_format(&chain->one, QS_DST) == qs_format_of("fp32")) /* exact */
+        qs_convert_to_fp32(qs__case_format(&chain->one, QS_SRC), qs__case_count(&chain->one, QS_SRC), j.src.at, j.dst);
     else
         for_rows(&j.rows, cast_rows, &j);
     return QS_OK;
@@ -86,7 +86,7 @@ static qs_status run_cast(const qs__chain *chain, const qs_run *run) {
 qs_status qs__build_cast(qs__chain *chain) {
     if (!rows_are_bytes(&chain->one))
         return qs_fail(QS_UNSUPPORTED, "casts of samples from %s, whose samples begin within a byte",
-                       qs__cpu_format(&chain->one, QS_SRC)->name);
+                       qs__case_format(&chain->one, QS_SRC)->name);
     qs__chain_call(chain, run_cast);
     snprintf(chain->name, sizeof chain->name, "own:cast:%s", chain->cpu->kernels->name);
     return QS_OK;
@@ -131,7 +131,7 @@ static qs_status run_round(const qs__chain *chain, const qs_run *run) {
     atomic_init(&j.underflows, 0);
     for_rows(&j.rows, rows_round, &j);
     const qs_rounding_counts counts = {atomic_load(&j.overflows), atomic_load(&j.underflows)};
-    if (qs__cpu_has(one, QS_COUNTS)) memcpy(qs__cpu_data(chain, QS_COUNTS), &counts, sizeof counts);
+    if (qs__case_has(one, QS_COUNTS)) memcpy(qs__cpu_data(chain, QS_COUNTS), &counts, sizeof counts);
     return QS_OK;
 }
 
@@ -160,14 +160,14 @@ static void quantize_rows(void *context, int64_t begin, int64_t end) {
 static qs_status run_quantize_by_row(const qs__chain *chain, const qs_run *run) {
     const qs_case *one = &chain->one;
     const qs_random_rows rows = qs_op_random_rows(one, run);
-    const bool columns = qs__cpu_has(one, QS_COLUMN_ABSMAX);
-    const qs_row_codes codes = {.format = qs__cpu_format(one, QS_DST),
+    const bool columns = qs__case_has(one, QS_COLUMN_ABSMAX);
+    const qs_row_codes codes = {.format = qs__case_format(one, QS_DST),
                                 .rounding = one->attributes.rounding,
                                 .random = {rows.key, rows.first},
                                 .stride = rows.stride,
                                 .rows = rows.rows,
                                 .per_row = rows.per_row,
-                                .columns = columns ? qs__cpu_count(one, QS_COLUMN_ABSMAX) : 0};
+                                .columns = columns ? qs__case_count(one, QS_COLUMN_ABSMAX) : 0};
     qs_quantize_rows(&codes, qs__cpu_data(chain, QS_SRC), qs__cpu_data(chain, QS_DST_STEP),
                      columns ? qs__cpu_data(chain, QS_COLUMN_ABSMAX) : NULL, qs__cpu_data(chain, QS_DST));
     return QS_OK;
@@ -185,17 +185,17 @@ static qs_status run_quantize(const qs__chain *chain, const qs_run *run) {
 qs_status qs__build_quantize(qs__chain *chain) {
     const qs_attributes *with = &chain->one.attributes;
     if (with->hadamard > 0) return qs__staged_build(chain, "hadamard", qs__hadamard_quantize);
-    const bool columns = (with->axis == 1 && with->shifts == 0) || qs__cpu_has(&chain->one, QS_COLUMN_ABSMAX);
-    if (columns && qs__cpu_format(&chain->one, QS_SRC) == qs_format_of("bf16"))
+    const bool columns = (with->axis == 1 && with->shifts == 0) || qs__case_has(&chain->one, QS_COLUMN_ABSMAX);
+    if (columns && qs__case_format(&chain->one, QS_SRC) == qs_format_of("bf16"))
         return qs_fail(QS_UNSUPPORTED, "steps and maxima of columns are for fp32 values");
-    if (!qs__cpu_has(&chain->one, QS_ABSMAX) && qs__cpu_format(&chain->one, QS_SRC) == qs_format_of("fp32"))
+    if (!qs__case_has(&chain->one, QS_ABSMAX) && qs__case_format(&chain->one, QS_SRC) == qs_format_of("fp32"))
         return qs__staged_build(chain, "quantize", run_quantize_by_row);
     return qs__staged_build(chain, "quantize", run_quantize);
 }
 
 static void dequantize_rows(void *context, int64_t begin, int64_t end) {
     const job *j = context;
-    bool half = qs__cpu_format(j->one, QS_DST) == qs_format_of("bf16");
+    bool half = qs__case_format(j->one, QS_DST) == qs_format_of("bf16");
     for (int64_t row = begin; row < end; row++) {
         const int8_t *src = (const int8_t *)j->src.at + row * j->rows.per_row;
         if (half) {
@@ -208,8 +208,8 @@ static void dequantize_rows(void *context, int64_t begin, int64_t end) {
 
 /* One row for each step. */
 static qs_random_rows rows_of(const qs_case *one, qs_role steps) {
-    int64_t rows = qs__cpu_count(one, steps);
-    return (qs_random_rows){.rows = rows, .per_row = qs__cpu_count(one, QS_SRC) / rows};
+    int64_t rows = qs__case_count(one, steps);
+    return (qs_random_rows){.rows = rows, .per_row = qs__case_count(one, QS_SRC) / rows};
 }
 
 /* bf16 results go through a buffer of fp32 ones. */
@@ -217,7 +217,7 @@ static void dequantize_groups(void *context, int64_t begin, int64_t end) {
     const job *j = context;
     const int64_t channels = j->quantizing.channels;
     const int8_t *src = j->src.at;
-    if (qs__cpu_format(j->one, QS_DST) == qs_format_of("fp32")) {
+    if (qs__case_format(j->one, QS_DST) == qs_format_of("fp32")) {
         const qs_channel_layout layout = {end - begin, channels, 1};
         qs_shift_dequantize(&j->quantizing.codes, layout, src + begin * channels, (float *)j->dst + begin * channels);
         return;
@@ -236,7 +236,7 @@ static void dequantize_groups(void *context, int64_t begin, int64_t end) {
 }
 
 static void run_dequantize_groups(const qs__chain *chain) {
-    const qs_operand *src = qs__cpu_operand(&chain->one, QS_SRC);
+    const qs_operand *src = qs__case_operand(&chain->one, QS_SRC);
     const float *step = qs__cpu_data(chain, QS_SRC_STEP);
     job j = {.one = &chain->one, .src = qs__staged_in(chain, QS_SRC), .dst = qs__staged_out(chain, QS_DST).at};
     j.quantizing.channels = src->shape.dim[1];
@@ -246,7 +246,7 @@ static void run_dequantize_groups(const qs__chain *chain) {
 
 static qs_status run_dequantize(const qs__chain *chain, const qs_run *run) {
     (void)run;
-    if (qs__cpu_has(&chain->one, QS_SRC_GROUP)) {
+    if (qs__case_has(&chain->one, QS_SRC_GROUP)) {
         run_dequantize_groups(chain);
         return QS_OK;
     }
@@ -274,8 +274,8 @@ static void absmax_rows(void *context, int64_t begin, int64_t end) {
 }
 
 static void absmax_columns(const qs__chain *chain) {
-    const int64_t channels = qs__cpu_count(&chain->one, QS_ABSMAX);
-    const qs_channel_layout layout = {qs__cpu_count(&chain->one, QS_SRC) / channels, channels, 1};
+    const int64_t channels = qs__case_count(&chain->one, QS_ABSMAX);
+    const qs_channel_layout layout = {qs__case_count(&chain->one, QS_SRC) / channels, channels, 1};
     const qs__in src = qs__staged_in(chain, QS_SRC);
     const qs_format *symmetric = qs_format_of("int8");
     float *range = qs__cpu_data(chain, QS_ABSMAX);
@@ -322,7 +322,7 @@ qs_status qs__build_finite_check(qs__chain *chain) {
 
 static qs_status run_statistics(const qs__chain *chain, const qs_run *run) {
     (void)run;
-    const qs_operand *src = qs__cpu_operand(&chain->one, QS_SRC);
+    const qs_operand *src = qs__case_operand(&chain->one, QS_SRC);
     const bool rows = chain->one.attributes.per_channel;
     int64_t count = qs_shape_count(&src->shape);
     const float *values = qs__cpu_data(chain, QS_SRC);
@@ -336,7 +336,7 @@ static qs_status run_statistics(const qs__chain *chain, const qs_run *run) {
 }
 
 qs_status qs__build_statistics(qs__chain *chain) {
-    const qs_operand *src = qs__cpu_operand(&chain->one, QS_SRC);
+    const qs_operand *src = qs__case_operand(&chain->one, QS_SRC);
     size_t count = (size_t)qs_shape_count(&src->shape);
     chain->offset[0] = qs__chain_reserve(chain, src->format == qs_format_of("fp32") ? 0 : count * sizeof(float));
     qs__chain_call(chain, run_statistics);

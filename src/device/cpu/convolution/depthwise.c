@@ -19,7 +19,7 @@ typedef struct job {
 } job;
 
 static bool is_depthwise(const qs_case *one, qs_role weights) {
-    const qs_shape *shape = &qs__cpu_operand(one, weights)->shape;
+    const qs_shape *shape = &qs__case_operand(one, weights)->shape;
     const qs_attributes *with = &one->attributes;
     return with->groups > 1 && shape->dim[0] == with->groups && shape->dim[1] == 1 && with->kernel[0] == 3 && with->kernel[1] == 3 &&
            with->stride[0] == with->stride[1] && with->stride[0] <= 2 && with->padding[0] <= 2 && with->padding[1] <= 2;
@@ -51,7 +51,7 @@ static void turn_range(void *context, int64_t begin, int64_t end) {
 }
 
 static const float *turn_weights(const qs__chain *chain, bool around) {
-    const qs_operand *weights = qs__cpu_operand(&chain->one, QS_WEIGHTS);
+    const qs_operand *weights = qs__case_operand(&chain->one, QS_WEIGHTS);
     turning t = {.format = weights->format,
                  .weights = qs__cpu_data(chain, QS_WEIGHTS),
                  .turned = (float *)(chain->scratch + chain->offset[0]),
@@ -64,7 +64,7 @@ static const float *turn_weights(const qs__chain *chain, bool around) {
 /* ---- Forward and input gradient ---- */
 
 static int shift_of(const qs__chain *chain, qs_role group, int64_t channel) {
-    if (group == QS_ROLE_COUNT || !qs__cpu_has(&chain->one, group)) return 0;
+    if (group == QS_ROLE_COUNT || !qs__case_has(&chain->one, group)) return 0;
     return ((const uint8_t *)qs__cpu_data(chain, group))[channel];
 }
 
@@ -74,11 +74,11 @@ static const float *factors(const qs__chain *chain) {
     static const qs_role all[3][4] = {{QS_SRC_STEP, QS_SRC_GROUP, QS_WEIGHTS_STEP, QS_ROLE_COUNT},
                                       {QS_DIFF_DST_STEP, QS_DIFF_DST_GROUP, QS_WEIGHTS_STEP, QS_ROLE_COUNT},
                                       {QS_DIFF_DST_STEP, QS_DIFF_DST_GROUP, QS_SRC_STEP, QS_SRC_GROUP}};
-    const qs_role *role = all[qs__cpu_pass(&chain->one)];
-    if (!qs__cpu_has(&chain->one, role[0])) return NULL;
+    const qs_role *role = all[qs__case_pass(&chain->one)];
+    if (!qs__case_has(&chain->one, role[0])) return NULL;
     const float *first = qs__cpu_data(chain, role[0]), *second = qs__cpu_data(chain, role[2]);
     float *factor = (float *)(chain->scratch + chain->offset[1]);
-    const bool many = qs__cpu_count(&chain->one, role[2]) > 1;
+    const bool many = qs__case_count(&chain->one, role[2]) > 1;
     for (int64_t c = 0; c < chain->one.attributes.groups; c++)
         factor[c] = ldexpf(first[0] * second[many ? c : 0], -shift_of(chain, role[1], c) - shift_of(chain, role[3], c));
     return factor;
@@ -126,7 +126,7 @@ static qs_status run_forward(const qs__chain *chain, const qs_run *run) {
     (void)run;
     const qs_case *one = &chain->one;
     job j = {.kernels = chain->cpu->kernels,
-             .size = qs__cpu_geometry(one),
+             .size = qs__case_geometry(one),
              .src = qs__staged_in(chain, QS_SRC),
              .dst = qs__staged_out(chain, QS_DST),
              .weights = turn_weights(chain, false),
@@ -140,7 +140,7 @@ static qs_status run_forward(const qs__chain *chain, const qs_run *run) {
 static qs_status run_input_gradient(const qs__chain *chain, const qs_run *run) {
     (void)run;
     const qs_case *one = &chain->one;
-    const qs__geometry size = qs__cpu_geometry(one);
+    const qs__geometry size = qs__case_geometry(one);
     const bool same = size.stride[0] == 1;
     job j = {.kernels = chain->cpu->kernels,
              .size = same ? qs__geometry_turned(&size) : size,
@@ -183,7 +183,7 @@ static void weights_range(void *context, int64_t begin, int64_t end) {
 static qs_status run_weight_gradient(const qs__chain *chain, const qs_run *run) {
     (void)run;
     weights_job j = {.kernels = chain->cpu->kernels,
-                     .size = qs__cpu_geometry(&chain->one),
+                     .size = qs__case_geometry(&chain->one),
                      .src = qs__cpu_data(chain, QS_SRC),
                      .diff = qs__cpu_data(chain, QS_DIFF_DST),
                      .sum = (int64_t(*)[TAPS])(void *)(chain->scratch + chain->offset[0]),
@@ -196,25 +196,25 @@ static qs_status run_weight_gradient(const qs__chain *chain, const qs_run *run) 
 /* ---- Building ---- */
 
 static bool is_of_codes(const qs__chain *chain) {
-    return qs__cpu_format(&chain->one, qs__cpu_pass(&chain->one) == QS__FORWARD ? QS_SRC : QS_DIFF_DST)->kind == QS_KIND_INTEGER;
+    return qs__case_format(&chain->one, qs__case_pass(&chain->one) == QS__FORWARD ? QS_SRC : QS_DIFF_DST)->kind == QS_KIND_INTEGER;
 }
 
 /* Formats come first: what a plan lacks is told by the first family's refusal. Codes have no other family that could lack them. */
 static qs_status check_formats(const qs__chain *chain) {
     qs__gemm_types types;
     if (is_of_codes(chain)) return QS_OK;
-    if (qs__cpu_pass(&chain->one) == QS__FORWARD) return qs__gemm_forward_types(chain, &types);
-    bool weights = qs__cpu_pass(&chain->one) == QS__WEIGHT_GRADIENT;
+    if (qs__case_pass(&chain->one) == QS__FORWARD) return qs__gemm_forward_types(chain, &types);
+    bool weights = qs__case_pass(&chain->one) == QS__WEIGHT_GRADIENT;
     return qs__gemm_gradient_types(chain, weights ? QS_SRC : QS_WEIGHTS, QS_DIFF_DST, weights ? QS_DIFF_WEIGHTS : QS_DIFF_SRC, &types);
 }
 
 static bool is_ours(const qs__chain *chain) {
     const qs_case *one = &chain->one;
-    const bool weights = qs__cpu_pass(&chain->one) == QS__WEIGHT_GRADIENT;
+    const bool weights = qs__case_pass(&chain->one) == QS__WEIGHT_GRADIENT;
     if (!is_depthwise(one, weights ? QS_DIFF_WEIGHTS : QS_WEIGHTS) || one->attributes.accumulator.adder) return false;
     if (!is_of_codes(chain)) return !weights;
-    const qs_shape *map = &qs__cpu_operand(one, weights ? QS_DIFF_DST : QS_WEIGHTS)->shape;
-    return !weights || (!qs__cpu_has(one, QS_DIFF_BIAS) && one->attributes.hadamard == 0 && map->dim[2] * map->dim[3] < PLACES);
+    const qs_shape *map = &qs__case_operand(one, weights ? QS_DIFF_DST : QS_WEIGHTS)->shape;
+    return !weights || (!qs__case_has(one, QS_DIFF_BIAS) && one->attributes.hadamard == 0 && map->dim[2] * map->dim[3] < PLACES);
 }
 
 /* Codes are ours alone. Floats were measured on Zen 5: below AVX-512 oneDNN is ahead; so are its bf16 kernels with stride 2 and for maps
@@ -222,21 +222,21 @@ static bool is_ours(const qs__chain *chain) {
 static bool is_behind(const qs__chain *chain) {
     const qs_case *one = &chain->one;
     if (is_of_codes(chain)) return false;
-    bool gradient = qs__cpu_pass(&chain->one) == QS__INPUT_GRADIENT, same = one->attributes.stride[0] == 1;
-    qs__type type = qs__cpu_type(qs__cpu_format(one, QS_WEIGHTS));
+    bool gradient = qs__case_pass(&chain->one) == QS__INPUT_GRADIENT, same = one->attributes.stride[0] == 1;
+    qs__type type = qs__cpu_type(qs__case_format(one, QS_WEIGHTS));
     if (strcmp(chain->cpu->kernels->name, "avx512")) return true;
     if (type == QS__FP32) return !same && !gradient;
-    return !same || qs__cpu_operand(one, gradient ? QS_DIFF_DST : QS_DST)->shape.dim[3] < 8;
+    return !same || qs__case_operand(one, gradient ? QS_DIFF_DST : QS_DST)->shape.dim[3] < 8;
 }
 
 qs_status qs__build_depthwise(qs__chain *chain) {
     QS_TRY(check_formats(chain));
     if (!is_ours(chain)) return qs_fail(QS_UNSUPPORTED, "no depthwise 3x3 convolution, or a pass of one that is left to oneDNN");
     chain->behind = is_behind(chain);
-    const bool weights = qs__cpu_pass(&chain->one) == QS__WEIGHT_GRADIENT;
+    const bool weights = qs__case_pass(&chain->one) == QS__WEIGHT_GRADIENT;
     const size_t channels = (size_t)chain->one.attributes.groups;
     chain->offset[0] = qs__chain_reserve(chain, channels * TAPS * (weights ? sizeof(int64_t) : sizeof(float)));
     chain->offset[1] = qs__chain_reserve(chain, channels * sizeof(float));
-    const qs__call call = weights ? run_weight_gradient : qs__cpu_pass(&chain->one) == QS__FORWARD ? run_forward : run_input_gradient;
+    const qs__call call = weights ? run_weight_gradient : qs__case_pass(&chain->one) == QS__FORWARD ? run_forward : run_input_gradient;
     return qs__staged_build(chain, "depthwise", call);
 }

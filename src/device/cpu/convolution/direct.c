@@ -93,9 +93,9 @@ static void set_phases(job *j) {
 }
 
 static job job_of(const qs_case *one) {
-    const bool gradient = qs__cpu_pass(one) == QS__INPUT_GRADIENT;
-    const qs__geometry forward = qs__cpu_geometry(one);
-    job j = {.type = qs__cpu_type(qs__cpu_format(one, gradient ? QS_DIFF_DST : QS_SRC)),
+    const bool gradient = qs__case_pass(one) == QS__INPUT_GRADIENT;
+    const qs__geometry forward = qs__case_geometry(one);
+    job j = {.type = qs__cpu_type(qs__case_format(one, gradient ? QS_DIFF_DST : QS_SRC)),
              .gradient = gradient,
              .view = gradient ? qs__geometry_reversed(&forward) : forward};
     j.side = j.type == QS__FP32 ? 1 : 2;
@@ -281,7 +281,7 @@ static size_t lay_out(job *j, char *base) {
 }
 
 static void fill_bias(const qs__chain *chain, job *j) {
-    if (j->gradient || !qs__cpu_has(&chain->one, QS_BIAS)) {
+    if (j->gradient || !qs__case_has(&chain->one, QS_BIAS)) {
         j->bias = NULL;
         return;
     }
@@ -299,7 +299,7 @@ static qs_status run(const qs__chain *chain, const qs_run *step) {
     j.src = qs__cpu_data(chain, j.gradient ? QS_DIFF_DST : QS_SRC);
     j.weights = qs__cpu_data(chain, QS_WEIGHTS);
     j.result.at = qs__cpu_data(chain, j.gradient ? QS_DIFF_SRC : QS_DST);
-    j.result.type = qs__cpu_type(qs__cpu_format(one, j.gradient ? QS_DIFF_SRC : QS_DST));
+    j.result.type = qs__cpu_type(qs__case_format(one, j.gradient ? QS_DIFF_SRC : QS_DST));
     fill_bias(chain, &j);
     qs_parallel(j.gradient ? j.pitch / 4 : j.vectors, 1, pack_weights, &j);
     run_images(&j);
@@ -313,7 +313,7 @@ static qs_status check_formats(const qs__chain *chain, bool gradient) {
         QS_TRY(qs__gemm_gradient_types(chain, QS_WEIGHTS, QS_DIFF_DST, QS_DIFF_SRC, &types));
     else
         QS_TRY(qs__gemm_forward_types(chain, &types));
-    const qs__type result = qs__cpu_type(qs__cpu_format(one, gradient ? QS_DIFF_SRC : QS_DST));
+    const qs__type result = qs__cpu_type(qs__case_format(one, gradient ? QS_DIFF_SRC : QS_DST));
     if (result != QS__FP32 && result != QS__BF16) return qs_fail(QS_UNSUPPORTED, "direct convolutions write fp32 or bf16");
     if (types.operands == QS__INT8) return qs_fail(QS_UNSUPPORTED, "direct convolutions are of fp32 or bf16");
     return QS_OK;
@@ -330,8 +330,8 @@ static bool is_behind(const job *j) {
 qs_status qs__build_direct(qs__chain *chain) {
     const qs_case *one = &chain->one;
     const qs_attributes *with = &one->attributes;
-    const bool gradient = qs__cpu_pass(one) == QS__INPUT_GRADIENT;
-    if (qs__cpu_pass(one) == QS__WEIGHT_GRADIENT) return qs_fail(QS_UNSUPPORTED, "direct convolutions have no weight gradient");
+    const bool gradient = qs__case_pass(one) == QS__INPUT_GRADIENT;
+    if (qs__case_pass(one) == QS__WEIGHT_GRADIENT) return qs_fail(QS_UNSUPPORTED, "direct convolutions have no weight gradient");
     QS_TRY(check_formats(chain, gradient));
     if (!chain->cpu->direct || with->groups > 1 || with->kernel[0] > MOST_RUNS ||
         (gradient && with->stride[0] * with->stride[1] > MOST_PHASES))

@@ -93,8 +93,8 @@ static void choose_part(job *j) {
 }
 
 static job job_of(const qs_case *one) {
-    job j = {.type = qs__cpu_type(qs__cpu_format(one, QS_SRC)), .size = qs__cpu_geometry(one)};
-    j.flip = j.type == QS__INT8 && !qs__cpu_format(one, QS_SRC)->is_unsigned;
+    job j = {.type = qs__cpu_type(qs__case_format(one, QS_SRC)), .size = qs__case_geometry(one)};
+    j.flip = j.type == QS__INT8 && !qs__case_format(one, QS_SRC)->is_unsigned;
     j.side = 4 / (int64_t)qs__type_bytes(j.type);
     j.view = view_of(&j);
     choose_part(&j);
@@ -250,7 +250,7 @@ static void run_parts(job *j) {
 /* ---- Codes ---- */
 
 static float power_of(const qs__chain *chain, qs_role role, int64_t channel) {
-    return qs__cpu_has(&chain->one, role) ? ldexpf(1, -((const uint8_t *)qs__cpu_data(chain, role))[channel]) : 1;
+    return qs__case_has(&chain->one, role) ? ldexpf(1, -((const uint8_t *)qs__cpu_data(chain, role))[channel]) : 1;
 }
 
 /* Sums × src_step 2^-src_group[i] × diff_dst_step 2^-diff_dst_group[o], multiplied in this order. */
@@ -293,21 +293,21 @@ static qs_status run(const qs__chain *chain, const qs_run *step) {
 /* Whether 32 bits hold every sum of codes. */
 static bool sums_fit(const qs_case *one, const job *j) {
     const int64_t terms = j->size.batch * j->size.out_height * j->size.out_width;
-    return terms * qs__cpu_format(one, QS_SRC)->max * qs__cpu_format(one, QS_DIFF_DST)->max <= INT32_MAX;
+    return terms * qs__case_format(one, QS_SRC)->max * qs__case_format(one, QS_DIFF_DST)->max <= INT32_MAX;
 }
 
 static qs_status check(const qs__chain *chain) {
     const qs_case *one = &chain->one;
     const qs__cpu *cpu = chain->cpu;
     const qs_attributes *with = &one->attributes;
-    if (qs__cpu_pass(one) != QS__WEIGHT_GRADIENT) return qs_fail(QS_UNSUPPORTED, "own weight-gradient kernels are for weight gradients");
-    const qs__type type = qs__cpu_type(qs__cpu_format(one, QS_SRC));
-    if (qs__cpu_type(qs__cpu_format(one, QS_DIFF_DST)) != type || type == QS__OTHER || with->accumulator.adder)
+    if (qs__case_pass(one) != QS__WEIGHT_GRADIENT) return qs_fail(QS_UNSUPPORTED, "own weight-gradient kernels are for weight gradients");
+    const qs__type type = qs__cpu_type(qs__case_format(one, QS_SRC));
+    if (qs__cpu_type(qs__case_format(one, QS_DIFF_DST)) != type || type == QS__OTHER || with->accumulator.adder)
         return qs_fail(QS_UNSUPPORTED, "own weight-gradient kernels multiply two fp32, bf16 or integer operands, in a wide accumulator");
     const bool multiplies = type == QS__FP32 || (type == QS__BF16 ? cpu->bf16 : cpu->vnni && qs__library_has("avx512_core_vnni"));
     if (!cpu->weight_gradient || !multiplies)
         return qs_fail(QS_UNSUPPORTED, "own weight-gradient kernels need AVX-512, and its products of these operands");
-    if (with->groups > 1 || qs__cpu_has(one, QS_DIFF_BIAS) || with->stride[0] != with->stride[1] || with->padding[0] != with->padding[1])
+    if (with->groups > 1 || qs__case_has(one, QS_DIFF_BIAS) || with->stride[0] != with->stride[1] || with->padding[0] != with->padding[1])
         return qs_fail(QS_UNSUPPORTED, "own weight-gradient kernels are for one group, equal strides and padding, and no bias");
     return QS_OK;
 }
@@ -321,7 +321,7 @@ qs_status qs__build_weight_gradient(qs__chain *chain) {
     QS_TRY(check(chain));
     const job j = job_of(&chain->one);
     chain->behind = is_behind(&j);
-    if (j.type == QS__INT8 && (qs__cpu_format(&chain->one, QS_DIFF_DST)->is_unsigned || !sums_fit(&chain->one, &j)))
+    if (j.type == QS__INT8 && (qs__case_format(&chain->one, QS_DIFF_DST)->is_unsigned || !sums_fit(&chain->one, &j)))
         return qs_fail(QS_UNSUPPORTED, "own weight-gradient kernels are for signed gradients whose sums fit 32 bits");
     chain->offset[0] = qs__chain_reserve(chain, (size_t)(j.most_images * (src_bytes(&j, j.most_rows) + diff_bytes(&j, j.most_rows))));
     chain->offset[1] = qs__chain_reserve(chain, (size_t)(j.most_rows * j.size.out_width) * sizeof(int32_t));

@@ -103,11 +103,11 @@ static void set_parts(job *j) {
 }
 
 static qs__type type_of(const qs_case *one, qs_role role) {
-    return qs__cpu_type(qs__cpu_format(one, role));
+    return qs__cpu_type(qs__case_format(one, role));
 }
 
 static job job_of(const qs_case *one, qs__pass pass) {
-    const qs__geometry forward = qs__cpu_geometry(one);
+    const qs__geometry forward = qs__case_geometry(one);
     job j = {.pass = pass,
              .size = pass == QS__INPUT_GRADIENT ? qs__geometry_turned(&forward) : forward,
              .source.type = type_of(one, roles[pass].source),
@@ -312,14 +312,14 @@ static void run_panel(job *j) {
 static qs_status run(const qs__chain *chain, const qs_run *step) {
     (void)step;
     const qs_case *one = &chain->one;
-    job j = job_of(one, qs__cpu_pass(one));
+    job j = job_of(one, qs__case_pass(one));
     lay_out(&j, chain->scratch + chain->offset[0]);
     j.kernels = chain->cpu->winograd;
     j.turns = chain->cpu->direct;
     j.source.at = qs__cpu_data(chain, roles[j.pass].source);
     j.other.at = qs__cpu_data(chain, roles[j.pass].other);
     j.result.at = qs__cpu_data(chain, roles[j.pass].result);
-    if (j.pass == QS__FORWARD && qs__cpu_has(one, QS_BIAS)) j.bias = qs__cpu_data(chain, QS_BIAS);
+    if (j.pass == QS__FORWARD && qs__case_has(one, QS_BIAS)) j.bias = qs__cpu_data(chain, QS_BIAS);
     memset(j.zeros, 0, (size_t)(j.depth > j.channels ? j.depth : j.channels) * sizeof(float));
     for (j.channel = 0; j.channel < j.channels; j.channel += j.panel) {
         j.wide = j.channels - j.channel < j.panel ? j.channels - j.channel : j.panel;
@@ -330,7 +330,7 @@ static qs_status run(const qs__chain *chain, const qs_run *step) {
 
 static qs_status check_formats(const qs__chain *chain, qs__pass pass) {
     const qs_case *one = &chain->one;
-    QS_TRY(qs__cpu_multiplies(chain->cpu, qs__cpu_format(one, roles[pass].source)));
+    QS_TRY(qs__cpu_multiplies(chain->cpu, qs__case_format(one, roles[pass].source)));
     if (type_of(one, roles[pass].source) > QS__BF16 || type_of(one, roles[pass].other) > QS__BF16 ||
         type_of(one, roles[pass].result) > (pass == QS__WEIGHT_GRADIENT ? QS__FP32 : QS__BF16))
         return qs_fail(QS_UNSUPPORTED, "Winograd's convolutions are of fp32 and bf16, their weight gradients are fp32");
@@ -344,7 +344,7 @@ static qs_status check_sizes(const qs_case *one, const job *j) {
     for (int axis = 0; axis < 2; axis++)
         if (with->kernel[axis] != 3 || with->stride[axis] != 1 || with->padding[axis] > 2)
             return qs_fail(QS_UNSUPPORTED, "Winograd's convolutions are 3 x 3 with stride 1");
-    if (with->groups > 1 || j->depth % LANES || j->channels % LANES || qs__cpu_has(one, QS_DIFF_BIAS))
+    if (with->groups > 1 || j->depth % LANES || j->channels % LANES || qs__case_has(one, QS_DIFF_BIAS))
         return qs_fail(QS_UNSUPPORTED, "Winograd's convolutions have one group, channels by sixteen, and no gradient of a bias");
     if (!j->panel)
         return qs_fail(QS_UNSUPPORTED, "Winograd's weights, four times as large, would take more than %d MiB", MOST_WEIGHTS >> 20);
@@ -365,7 +365,7 @@ static bool is_behind(const qs__chain *chain, const job *j) {
 
 qs_status qs__build_winograd(qs__chain *chain) {
     const qs_case *one = &chain->one;
-    const qs__pass pass = qs__cpu_pass(one);
+    const qs__pass pass = qs__case_pass(one);
     if (!chain->cpu->winograd) return qs_fail(QS_UNSUPPORTED, "Winograd's convolutions need AVX-512");
     QS_TRY(check_formats(chain, pass));
     job j = job_of(one, pass);

@@ -34,7 +34,7 @@ static qs_status activation_run(const qs__chain *chain, qs__activation which) {
              .dst = qs__staged_out(chain, written),
              .absmax = qs__staged_absmax(chain, written)};
     if (backward) j.diff = qs__staged_in(chain, QS_DIFF_DST);
-    qs_parallel(qs__cpu_count(&chain->one, QS_SRC), QS__GRAIN, backward ? activation_gradient_range : activation_range, &j);
+    qs_parallel(qs__case_count(&chain->one, QS_SRC), QS__GRAIN, backward ? activation_gradient_range : activation_range, &j);
     return QS_OK;
 }
 
@@ -100,7 +100,7 @@ static qs_status run_multiply(const qs__chain *chain, const qs_run *run) {
     } else {
         j.absmax = qs__staged_absmax(chain, QS_DST);
     }
-    qs_parallel(qs__cpu_count(&chain->one, QS_SRC), QS__GRAIN, backward ? multiply_gradient_range : multiply_range, &j);
+    qs_parallel(qs__case_count(&chain->one, QS_SRC), QS__GRAIN, backward ? multiply_gradient_range : multiply_range, &j);
     return QS_OK;
 }
 

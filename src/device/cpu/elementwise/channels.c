@@ -97,13 +97,13 @@ static void shuffle_range(void *context, int64_t begin, int64_t end) {
 }
 
 static qs__rows rows_of(const qs_case *one, qs_role role) {
-    const qs_shape *shape = &qs__cpu_operand(one, role)->shape;
+    const qs_shape *shape = &qs__case_operand(one, role)->shape;
     if (one->attributes.along != 0) return (qs__rows){.rows = shape->dim[0], .channels = qs_shape_count(shape) / shape->dim[0]};
     return qs__rows_of(one, role);
 }
 
 static part part_of(const qs__chain *chain, qs_role role) {
-    return (part){qs__cpu_data(chain, role), rows_of(&chain->one, role).channels * (qs__cpu_format(&chain->one, role)->bits / 8)};
+    return (part){qs__cpu_data(chain, role), rows_of(&chain->one, role).channels * (qs__case_format(&chain->one, role)->bits / 8)};
 }
 
 /* Rows that one thread takes at least. */

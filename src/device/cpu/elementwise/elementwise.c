@@ -59,7 +59,7 @@ static qs_status run_relu(const qs__chain *chain, const qs_run *run) {
              .mask = qs__cpu_data(chain, QS_MASK),
              .dst = qs__staged_out(chain, QS_DST),
              .absmax = qs__staged_absmax(chain, QS_DST)};
-    qs_parallel(qs__cpu_count(&chain->one, QS_SRC), QS__GRAIN, relu_range, &j);
+    qs_parallel(qs__case_count(&chain->one, QS_SRC), QS__GRAIN, relu_range, &j);
     return QS_OK;
 }
 
@@ -70,7 +70,7 @@ static qs_status run_relu_gradient(const qs__chain *chain, const qs_run *run) {
              .mask = qs__cpu_data(chain, QS_MASK),
              .dst = qs__staged_out(chain, QS_DIFF_SRC),
              .absmax = qs__staged_absmax(chain, QS_DIFF_SRC)};
-    qs_parallel(qs__cpu_count(&chain->one, QS_DIFF_DST), QS__GRAIN, relu_gradient_range, &j);
+    qs_parallel(qs__case_count(&chain->one, QS_DIFF_DST), QS__GRAIN, relu_gradient_range, &j);
     return QS_OK;
 }
 
@@ -81,7 +81,7 @@ static qs_status run_add(const qs__chain *chain, const qs_run *run) {
              .src2 = qs__staged_in(chain, QS_SRC2),
              .dst = qs__staged_out(chain, QS_DST),
              .absmax = qs__staged_absmax(chain, QS_DST)};
-    qs_parallel(qs__cpu_count(&chain->one, QS_SRC), QS__GRAIN, add_range, &j);
+    qs_parallel(qs__case_count(&chain->one, QS_SRC), QS__GRAIN, add_range, &j);
     return QS_OK;
 }
 

@@ -61,8 +61,8 @@ static qs_status run(const qs__chain *chain, const qs_run *of) {
     (void)of;
     const qs_case *one = &chain->one;
     const bool forward = qs_case_position(one, QS_DST) >= 0;
-    const qs_shape *table = &qs__cpu_operand(one, forward ? QS_WEIGHTS : QS_DIFF_WEIGHTS)->shape;
-    job j = {.ids = qs__cpu_data(chain, QS_IDS), .positions = qs__cpu_count(one, QS_IDS), .features = table->dim[1]};
+    const qs_shape *table = &qs__case_operand(one, forward ? QS_WEIGHTS : QS_DIFF_WEIGHTS)->shape;
+    job j = {.ids = qs__cpu_data(chain, QS_IDS), .positions = qs__case_count(one, QS_IDS), .features = table->dim[1]};
     QS_TRY(qs_ids_check(one, j.ids));
     if (forward) {
         j.table = qs__staged_in(chain, QS_WEIGHTS);

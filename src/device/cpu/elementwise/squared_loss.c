@@ -42,7 +42,7 @@ static void gradient_samples(void *context, int64_t begin, int64_t end) {
 }
 
 static qs_status run(const qs__chain *chain, const qs_run *of) {
-    const qs_shape *shape = &qs__cpu_operand(&chain->one, QS_SRC)->shape;
+    const qs_shape *shape = &qs__case_operand(&chain->one, QS_SRC)->shape;
     const bool forward = qs_case_position(&chain->one, QS_LOSS) >= 0;
     job j = {.numbers = shape->dim[1],
              .counted = of->samples < shape->dim[0] ? of->samples : shape->dim[0],
@@ -67,7 +67,7 @@ static qs_status run(const qs__chain *chain, const qs_run *of) {
 
 qs_status qs__build_squared_loss(qs__chain *chain) {
     const bool forward = qs_case_position(&chain->one, QS_LOSS) >= 0;
-    const size_t samples = (size_t)qs__cpu_operand(&chain->one, QS_SRC)->shape.dim[0];
+    const size_t samples = (size_t)qs__case_operand(&chain->one, QS_SRC)->shape.dim[0];
     chain->offset[0] = qs__chain_reserve(chain, forward ? samples * sizeof(double) : 0);
     return qs__staged_build(chain, "squared_loss", run);
 }

@@ -29,7 +29,7 @@ static qs_status run_update(const qs__chain *chain, const qs_run *run) {
     for (int i = 0; i < j.states; i++)
         j.state[i] = qs__cpu_data(chain, qs_optimizer_state(op, i));
     op->optimizer->terms(&chain->one.attributes, run, j.term);
-    qs_parallel(qs__cpu_count(&chain->one, QS_SRC), QS__GRAIN, update_range, &j);
+    qs_parallel(qs__case_count(&chain->one, QS_SRC), QS__GRAIN, update_range, &j);
     return QS_OK;
 }
 
@@ -50,7 +50,7 @@ static void scale_range(void *context, int64_t begin, int64_t end) {
 }
 
 static qs_status run_clip_norm(const qs__chain *chain, const qs_run *run) {
-    const int64_t count = qs__cpu_count(&chain->one, QS_SRC);
+    const int64_t count = qs__case_count(&chain->one, QS_SRC);
     const float *flag = qs__cpu_data(chain, QS_FLAG);
     if (flag && *flag == 0) return QS_OK;
     scaling j = {.values = qs__cpu_data(chain, QS_SRC)};

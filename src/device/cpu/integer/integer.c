@@ -21,17 +21,17 @@ static factors factors_of(qs__pass pass) {
 }
 
 static qs__product product_of(const qs_case *one, bool gathered) {
-    qs__product product = {.pass = qs__cpu_pass(one), .gathered = gathered, .size = qs__cpu_geometry(one)};
+    qs__product product = {.pass = qs__case_pass(one), .gathered = gathered, .size = qs__case_geometry(one)};
     factors roles = factors_of(product.pass);
-    product.left = qs__cpu_format(one, roles.left);
-    product.right = qs__cpu_format(one, roles.right);
+    product.left = qs__case_format(one, roles.left);
+    product.right = qs__case_format(one, roles.right);
     product.shifts = one->attributes.shifts > 0 ? one->attributes.shifts : 1;
-    product.result = qs__cpu_type(qs__cpu_format(one, roles.result)) == QS__BF16 ? QS__TILE_BF16 : QS__TILE_FP32;
+    product.result = qs__cpu_type(qs__case_format(one, roles.result)) == QS__BF16 ? QS__TILE_BF16 : QS__TILE_FP32;
     return product;
 }
 
 static const uint8_t *groups_of(const qs__chain *chain, qs_role role) {
-    if (role == QS_ROLE_COUNT || !qs__cpu_has(&chain->one, role)) return NULL;
+    if (role == QS_ROLE_COUNT || !qs__case_has(&chain->one, role)) return NULL;
     return qs__cpu_data(chain, role);
 }
 
@@ -39,7 +39,7 @@ static const uint8_t *groups_of(const qs__chain *chain, qs_role role) {
 static void sum_bias(const qs__chain *chain, const qs__product_run *run) {
     qs__rows size = qs__rows_of(&chain->one, QS_DIFF_DST);
     const int block = chain->one.attributes.hadamard > 0 ? chain->one.attributes.hadamard : 1;
-    const int64_t pixels = size.rows / qs__cpu_operand(&chain->one, QS_DIFF_DST)->shape.dim[0];
+    const int64_t pixels = size.rows / qs__case_operand(&chain->one, QS_DIFF_DST)->shape.dim[0];
     int64_t *sum = (int64_t *)(void *)(chain->scratch + chain->offset[1]);
     float *bias = qs__cpu_data(chain, QS_DIFF_BIAS);
     memset(sum, 0, (size_t)size.channels * sizeof *sum);
@@ -64,16 +64,16 @@ static qs_status run_product(const qs__chain *chain, bool gathered) {
                            .right_group = groups_of(chain, roles.right_group),
                            .left_step = *(const float *)qs__cpu_data(chain, roles.left_step),
                            .right_step = qs__cpu_data(chain, roles.right_step),
-                           .right_steps = qs__cpu_count(one, roles.right_step),
+                           .right_steps = qs__case_count(one, roles.right_step),
                            .result = qs__staged_out(chain, roles.result).at,
                            .scratch = chain->scratch + chain->offset[0]};
-    if (product.pass == QS__FORWARD && qs__cpu_has(one, QS_BIAS)) run.bias = qs__cpu_data(chain, QS_BIAS);
+    if (product.pass == QS__FORWARD && qs__case_has(one, QS_BIAS)) run.bias = qs__cpu_data(chain, QS_BIAS);
     if (product.pass != QS__WEIGHT_GRADIENT) {
         qs__product_rows(&product, &run);
         return QS_OK;
     }
     qs__product_weights(&product, &run);
-    if (qs__cpu_has(one, QS_DIFF_BIAS)) sum_bias(chain, &run);
+    if (qs__case_has(one, QS_DIFF_BIAS)) sum_bias(chain, &run);
     return QS_OK;
 }
 
@@ -104,10 +104,10 @@ static bool is_behind(const qs__chain *chain, const qs__product *product) {
 
 static qs_status build(qs__chain *chain, bool gathered) {
     const qs_case *one = &chain->one;
-    factors roles = factors_of(qs__cpu_pass(one));
-    if (qs__cpu_format(one, roles.left)->kind != QS_KIND_INTEGER) {
+    factors roles = factors_of(qs__case_pass(one));
+    if (qs__case_format(one, roles.left)->kind != QS_KIND_INTEGER) {
         return qs_fail(QS_UNSUPPORTED, "%s is %s: our own products are of integers", qs_role_name(roles.left),
-                       qs__cpu_format(one, roles.left)->name);
+                       qs__case_format(one, roles.left)->name);
     }
     if (one->attributes.accumulator.adder) return qs_fail(QS_UNSUPPORTED, "our own products add in 32 bits, not in a narrow accumulator");
     qs__product product = product_of(one, gathered);

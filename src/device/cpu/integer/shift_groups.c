@@ -24,7 +24,7 @@ static qs_role left_role(const qs_case *one) {
 }
 
 static shares shares_of(const qs_case *one) {
-    shares s = {.left = qs__cpu_format(one, left_role(one)), .right = qs__cpu_format(one, QS_WEIGHTS)};
+    shares s = {.left = qs__case_format(one, left_role(one)), .right = qs__case_format(one, QS_WEIGHTS)};
     s.shifts = one->attributes.shifts > 0 ? one->attributes.shifts : 1;
     s.left_spare = qs__spare_bits(s.left);
     return s;
@@ -33,7 +33,7 @@ static shares shares_of(const qs_case *one) {
 qs_status qs__shift_groups_check(const qs__chain *chain) {
     const qs_case *one = &chain->one;
     shares s = shares_of(one);
-    const qs_shape *weights = &qs__cpu_operand(one, QS_WEIGHTS)->shape;
+    const qs_shape *weights = &qs__case_operand(one, QS_WEIGHTS)->shape;
     int right_spare = qs__spare_bits(s.right);
     double terms = (double)qs_shape_count(weights) / (double)weights->dim[is_gradient(one) ? 1 : 0];
     /* With groups of the convolution channels differ in what the right factor takes; and depthwise sums of oneDNN 2.6.3 are wrong under
@@ -55,7 +55,7 @@ static uint8_t power_of(const shares *s, bool right, int64_t channel) {
 static shares shares_now(const qs__chain *chain) {
     shares s = shares_of(&chain->one);
     qs_role role = is_gradient(&chain->one) ? QS_DIFF_DST_GROUP : QS_SRC_GROUP;
-    if (qs__cpu_has(&chain->one, role)) s.group = qs__cpu_data(chain, role);
+    if (qs__case_has(&chain->one, role)) s.group = qs__cpu_data(chain, role);
     return s;
 }
 
@@ -88,7 +88,7 @@ static void lift_channels(const qs__chain *chain, const shares *s, bool right, i
 static qs_status lift_left(const qs__chain *chain, const qs_run *run) {
     (void)run;
     qs_role role = left_role(&chain->one);
-    const qs_operand *operand = qs__cpu_operand(&chain->one, role);
+    const qs_operand *operand = qs__case_operand(&chain->one, role);
     shares s = shares_now(chain);
     int8_t *dst = (int8_t *)chain->scratch + chain->offset[2];
     int64_t count = qs_shape_count(&operand->shape);
@@ -99,7 +99,7 @@ static qs_status lift_left(const qs__chain *chain, const qs_run *run) {
 /* Forward: the summed channel is the weights' last axis in memory. */
 static qs_status lift_right(const qs__chain *chain, const qs_run *run) {
     (void)run;
-    const qs_shape *shape = &qs__cpu_operand(&chain->one, QS_WEIGHTS)->shape;
+    const qs_shape *shape = &qs__case_operand(&chain->one, QS_WEIGHTS)->shape;
     shares s = shares_now(chain);
     int8_t *dst = (int8_t *)chain->scratch + chain->offset[3];
     int64_t count = qs_shape_count(shape);
@@ -110,7 +110,7 @@ static qs_status lift_right(const qs__chain *chain, const qs_run *run) {
 /* Input gradient of a linear operator: the summed channel is the weights' row. */
 static qs_status lift_right_rows(const qs__chain *chain, const qs_run *run) {
     (void)run;
-    const qs_shape *shape = &qs__cpu_operand(&chain->one, QS_WEIGHTS)->shape;
+    const qs_shape *shape = &qs__case_operand(&chain->one, QS_WEIGHTS)->shape;
     shares s = shares_now(chain);
     int64_t row = qs_shape_count(shape) / shape->dim[0];
     int8_t *dst = (int8_t *)chain->scratch + chain->offset[3];
@@ -143,7 +143,7 @@ static void turn_rows(void *context, int64_t begin, int64_t end) {
 
 static qs_status turn_right(const qs__chain *chain, const qs_run *run) {
     (void)run;
-    const qs_shape *shape = &qs__cpu_operand(&chain->one, QS_WEIGHTS)->shape;
+    const qs_shape *shape = &qs__case_operand(&chain->one, QS_WEIGHTS)->shape;
     turn_job job = {.src = qs__cpu_data(chain, QS_WEIGHTS),
                     .dst = (int8_t *)chain->scratch + chain->offset[3],
                     .outputs = shape->dim[0],
@@ -165,7 +165,7 @@ static int scratch_for(qs__chain *chain, const qs__layout *layout, int64_t chann
 int qs__shift_groups_left(qs__chain *chain, const qs__layout *layout) {
     qs_role role = left_role(&chain->one);
     if (chain->one.attributes.shifts <= 1) return qs__chain_operand(chain, role, layout);
-    int slot = scratch_for(chain, layout, qs__cpu_operand(&chain->one, role)->shape.dim[1], 2);
+    int slot = scratch_for(chain, layout, qs__case_operand(&chain->one, role)->shape.dim[1], 2);
     qs__chain_call(chain, lift_left);
     return slot;
 }
@@ -177,7 +177,7 @@ static bool right_moves(const qs_case *one) {
 
 int qs__shift_groups_right(qs__chain *chain, const qs__layout *layout) {
     if (!right_moves(&chain->one)) return qs__chain_operand(chain, QS_WEIGHTS, layout);
-    int slot = scratch_for(chain, layout, qs__cpu_operand(&chain->one, QS_WEIGHTS)->shape.dim[1], 3);
+    int slot = scratch_for(chain, layout, qs__case_operand(&chain->one, QS_WEIGHTS)->shape.dim[1], 3);
     qs__chain_call(chain, is_gradient(&chain->one) ? lift_right_rows : lift_right);
     return slot;
 }

@@ -9,7 +9,7 @@
 
 /* A linear operator is a 1 × 1 convolution of one image, 1 wide: its rows are the pixels, the memory is the same. */
 static qs_shape image(const qs_case *one, qs_role role) {
-    qs_shape shape = qs__cpu_operand(one, role)->shape;
+    qs_shape shape = qs__case_operand(one, role)->shape;
     if (shape.axes == 4) return shape;
     bool weights = role == QS_WEIGHTS || role == QS_DIFF_WEIGHTS;
     return weights ? qs_shape_of(4, shape.dim[0], shape.dim[1], (int64_t)1, (int64_t)1)
@@ -55,7 +55,7 @@ static qs_status given(qs__chain *chain, qs_role role, const qs__layout *own, qs
 
 /* oneDNN 2.6.3 gives wrong sums for 8-bit channels that stand alone under avx2_vnni, where they are no multiple of 8. */
 static qs_status trap_check(const qs__chain *chain, const qs__gemm_types *types) {
-    const bool alone = chain->one.attributes.groups > 1 && qs__cpu_operand(&chain->one, QS_WEIGHTS)->shape.dim[1] == 1;
+    const bool alone = chain->one.attributes.groups > 1 && qs__case_operand(&chain->one, QS_WEIGHTS)->shape.dim[1] == 1;
     if (types->operands != QS__INT8 || !alone || qs__library_has("avx512_core_vnni")) return QS_OK;
     return qs_fail(QS_UNSUPPORTED, "oneDNN's depthwise convolutions of 8-bit integers need avx512_core_vnni to be exact");
 }
@@ -141,7 +141,7 @@ static qs_status weight_gradient(qs__chain *chain, bool blocked) {
     const qs__layout src = activation(one, QS_SRC, types.operands), diff_dst = activation(one, QS_DIFF_DST, types.operands);
     const qs__layout plain = weights(one, QS_DIFF_WEIGHTS, QS__FP32, false), any = weights(one, QS_DIFF_WEIGHTS, QS__FP32, true);
     const qs__layout bias = qs__cpu_vector(diff_dst.extent[1]), asked_src = asked(&src, blocked), asked_dst = asked(&diff_dst, blocked);
-    const bool with_bias = qs__cpu_has(one, QS_DIFF_BIAS);
+    const bool with_bias = qs__case_has(one, QS_DIFF_BIAS);
     const qs__work_request request =
         request_of(one, QS__CONVOLUTION_WEIGHT_GRADIENT, &asked_src, &any, with_bias ? &bias : NULL, &asked_dst);
     QS_TRY(qs__chain_plan(chain, &request));
@@ -159,7 +159,7 @@ static qs_status weight_gradient(qs__chain *chain, bool blocked) {
 }
 
 static qs_status build(qs__chain *chain, bool blocked) {
-    switch (qs__cpu_pass(&chain->one)) {
+    switch (qs__case_pass(&chain->one)) {
     case QS__FORWARD:
         return forward(chain, blocked);
     case QS__INPUT_GRADIENT:
@@ -184,8 +184,8 @@ qs_status qs__build_conv2d_channels_last(qs__chain *chain) {
 /* Where matmul has only allocating kernels (below AVX-512). Codes are ours there: measured on Zen 5 under avx2_vnni, our own product takes
  * half of this one's time where inputs or outputs are no multiple of 8, and as much where they are. */
 qs_status qs__build_linear_as_convolution(qs__chain *chain) {
-    const bool forward = qs__cpu_pass(&chain->one) == QS__FORWARD;
-    chain->behind = qs__cpu_type(qs__cpu_format(&chain->one, forward ? QS_SRC : QS_DIFF_DST)) == QS__INT8;
+    const bool forward = qs__case_pass(&chain->one) == QS__FORWARD;
+    chain->behind = qs__cpu_type(qs__case_format(&chain->one, forward ? QS_SRC : QS_DIFF_DST)) == QS__INT8;
     return build_named(chain, false, "convolution");
 }
 

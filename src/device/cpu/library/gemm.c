@@ -12,7 +12,7 @@ static void choose_result(const qs__cpu *cpu, const qs_format *format, qs__gemm_
 }
 
 static qs_status choose_operands(const qs__chain *chain, qs_role a, qs_role b, qs__gemm_types *types) {
-    const qs_format *first = qs__cpu_format(&chain->one, a), *second = qs__cpu_format(&chain->one, b);
+    const qs_format *first = qs__case_format(&chain->one, a), *second = qs__case_format(&chain->one, b);
     if (chain->one.attributes.accumulator.adder) return qs_fail(QS_UNSUPPORTED, "the kernel library has no narrow accumulators");
     if (qs__cpu_type(first) != qs__cpu_type(second)) {
         return qs_fail(QS_UNSUPPORTED, "the cpu device multiplies operands of one format, not %s %s with %s %s: add a cast",
@@ -27,8 +27,8 @@ qs_status qs__gemm_forward_types(const qs__chain *chain, qs__gemm_types *out) {
     *out = (qs__gemm_types){0};
     QS_TRY(choose_operands(chain, QS_SRC, QS_WEIGHTS, out));
     if (out->operands == QS__INT8) QS_TRY(qs__shift_groups_check(chain));
-    choose_result(chain->cpu, qs__cpu_format(&chain->one, QS_DST), out);
-    out->bias_inside = out->operands != QS__INT8 && qs__cpu_has(&chain->one, QS_BIAS);
+    choose_result(chain->cpu, qs__case_format(&chain->one, QS_DST), out);
+    out->bias_inside = out->operands != QS__INT8 && qs__case_has(&chain->one, QS_BIAS);
     return QS_OK;
 }
 
@@ -37,7 +37,7 @@ qs_status qs__gemm_gradient_types(const qs__chain *chain, qs_role a, qs_role b, 
     QS_TRY(choose_operands(chain, a, b, out));
     if (out->operands == QS__INT8 && result != QS_DIFF_SRC) return qs_fail(QS_UNSUPPORTED, "oneDNN has no integer weight gradients");
     if (out->operands == QS__INT8) QS_TRY(qs__shift_groups_check(chain));
-    choose_result(chain->cpu, qs__cpu_format(&chain->one, result), out);
+    choose_result(chain->cpu, qs__case_format(&chain->one, result), out);
     return QS_OK;
 }
 
@@ -71,10 +71,10 @@ static qs_status convert_result(const qs__chain *chain, const qs_run *run) {
     while (!qs_pass_writes(chain->one.pass, written))
         written++;
     const qs_role role = chain->one.operand[written].role;
-    conversion job = {.format = qs__cpu_format(&chain->one, role),
+    conversion job = {.format = qs__case_format(&chain->one, role),
                       .src = (const float *)(chain->scratch + chain->offset[0]),
                       .dst = qs__cpu_data(chain, role)};
-    qs_parallel(qs__cpu_count(&chain->one, role), 4096, convert_range, &job);
+    qs_parallel(qs__case_count(&chain->one, role), 4096, convert_range, &job);
     return QS_OK;
 }
 
@@ -91,7 +91,7 @@ static qs_status compute_factors(const qs__chain *chain, const qs_run *run) {
     bool gradient = qs_case_position(&chain->one, QS_DIFF_DST_STEP) >= 0;
     const float *step = qs__cpu_data(chain, gradient ? QS_DIFF_DST_STEP : QS_SRC_STEP);
     const float *weights_step = qs__cpu_data(chain, QS_WEIGHTS_STEP);
-    int64_t count = qs__cpu_count(&chain->one, QS_WEIGHTS_STEP);
+    int64_t count = qs__case_count(&chain->one, QS_WEIGHTS_STEP);
     int shifts = chain->one.attributes.shifts;
     for (int64_t i = 0; i < count; i++) {
         factors[i] = step[0] * weights_step[i] / (float)(1 << (shifts > 1 ? shifts - 1 : 0));
@@ -108,9 +108,9 @@ qs_status qs__gemm_epilogue_start(qs__chain *chain, const qs__gemm_types *types,
     *out = (qs__gemm_epilogue){0};
     if (types->operands != QS__INT8) return QS_OK;
     out->scales = true;
-    out->bias = qs__cpu_has(&chain->one, QS_BIAS);
-    out->factors_layout = broadcast(axes, qs__cpu_count(&chain->one, QS_WEIGHTS_STEP));
-    if (out->bias) out->bias_layout = broadcast(axes, qs__cpu_operand(&chain->one, QS_DST)->shape.dim[1]);
+    out->bias = qs__case_has(&chain->one, QS_BIAS);
+    out->factors_layout = broadcast(axes, qs__case_count(&chain->one, QS_WEIGHTS_STEP));
+    if (out->bias) out->bias_layout = broadcast(axes, qs__case_operand(&chain->one, QS_DST)->shape.dim[1]);
     out->factors = qs__chain_scratch(chain, &out->factors_layout);
     chain->offset[1] = chain->slot[out->factors].offset;
     qs__chain_call(chain, compute_factors);

@@ -26,7 +26,7 @@ static void place_product(qs__chain *chain, int a, int b, int result) {
 }
 
 static qs_status matmul_forward(qs__chain *chain) {
-    const qs__geometry e = qs__cpu_geometry(&chain->one);
+    const qs__geometry e = qs__case_geometry(&chain->one);
     qs__gemm_types types;
     QS_TRY(qs__gemm_forward_types(chain, &types));
     qs__layout src = row_major(e.batch, e.channels, types.operands), dst = row_major(e.batch, e.outputs, types.dst);
@@ -45,7 +45,7 @@ static qs_status matmul_forward(qs__chain *chain) {
 }
 
 static qs_status matmul_input_gradient(qs__chain *chain) {
-    const qs__geometry e = qs__cpu_geometry(&chain->one);
+    const qs__geometry e = qs__case_geometry(&chain->one);
     qs__gemm_types types;
     QS_TRY(qs__gemm_gradient_types(chain, QS_WEIGHTS, QS_DIFF_DST, QS_DIFF_SRC, &types));
     qs__layout diff_dst = row_major(e.batch, e.outputs, types.operands), diff_src = row_major(e.batch, e.channels, types.dst);
@@ -96,7 +96,7 @@ static void sum_range(void *context, int64_t begin, int64_t end) {
 
 static qs_status sum_diff_bias(const qs__chain *chain, const qs_run *run) {
     (void)run;
-    const qs_operand *diff = qs__cpu_operand(&chain->one, QS_DIFF_DST);
+    const qs_operand *diff = qs__case_operand(&chain->one, QS_DIFF_DST);
     columns_job job = {.kernels = chain->cpu->kernels,
                        .format = diff->format,
                        .rows = qs_shape_count(&diff->shape) / diff->shape.dim[1],
@@ -108,7 +108,7 @@ static qs_status sum_diff_bias(const qs__chain *chain, const qs_run *run) {
 }
 
 static qs_status matmul_weight_gradient(qs__chain *chain) {
-    const qs__geometry e = qs__cpu_geometry(&chain->one);
+    const qs__geometry e = qs__case_geometry(&chain->one);
     qs__gemm_types types;
     QS_TRY(qs__gemm_gradient_types(chain, QS_SRC, QS_DIFF_DST, QS_DIFF_WEIGHTS, &types));
     qs__layout turned = matrix(e.outputs, e.batch, types.operands, 1, e.outputs);
@@ -117,12 +117,12 @@ static qs_status matmul_weight_gradient(qs__chain *chain) {
     QS_TRY(qs__chain_plan(chain, &(qs__work_request){.kind = QS__MATMUL, .src = &turned, .weights = &src, .dst = &diff_weights}));
     int result = qs__gemm_result(chain, QS_DIFF_WEIGHTS, &types, &diff_weights, &diff_weights);
     place_product(chain, qs__chain_operand(chain, QS_DIFF_DST, &turned), qs__chain_operand(chain, QS_SRC, &src), result);
-    if (qs__cpu_has(&chain->one, QS_DIFF_BIAS)) qs__chain_call(chain, sum_diff_bias);
+    if (qs__case_has(&chain->one, QS_DIFF_BIAS)) qs__chain_call(chain, sum_diff_bias);
     return qs__gemm_finish(chain, &types);
 }
 
 qs_status qs__build_linear_matmul(qs__chain *chain) {
-    switch (qs__cpu_pass(&chain->one)) {
+    switch (qs__case_pass(&chain->one)) {
     case QS__FORWARD:
         return matmul_forward(chain);
     case QS__INPUT_GRADIENT:

@@ -136,7 +136,7 @@ static qs_status run(const qs__chain *chain, const qs_run *step) {
 
 qs_status qs__build_matmul(qs__chain *chain) {
     const qs_matmul of = qs_case_matmul(&chain->one);
-    const qs_format *left = qs__cpu_format(&chain->one, of.left.role), *right = qs__cpu_format(&chain->one, of.right.role);
+    const qs_format *left = qs__case_format(&chain->one, of.left.role), *right = qs__case_format(&chain->one, of.right.role);
     if (chain->one.attributes.accumulator.adder) return qs_fail(QS_UNSUPPORTED, "these sums are fp32, not a narrow accumulator's");
     if (left->kind == QS_KIND_INTEGER) return qs_fail(QS_UNSUPPORTED, "codes have kernels of their own");
     QS_TRY(qs__cpu_multiplies(chain->cpu, left));

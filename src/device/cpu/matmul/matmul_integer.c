@@ -179,7 +179,7 @@ static qs_status run(const qs__chain *chain, const qs_run *step) {
 
 qs_status qs__build_matmul_integer(qs__chain *chain) {
     const qs_matmul of = qs_case_matmul(&chain->one);
-    const qs_format *left = qs__cpu_format(&chain->one, of.left.role), *right = qs__cpu_format(&chain->one, of.right.role);
+    const qs_format *left = qs__case_format(&chain->one, of.left.role), *right = qs__case_format(&chain->one, of.right.role);
     if (left->kind != QS_KIND_INTEGER)
         return qs_fail(QS_UNSUPPORTED, "%s is %s: this kernel multiplies codes", qs_role_name(of.left.role), left->name);
     if ((double)(of.inner * of.summed) * left->max * right->max > INT32_MAX)

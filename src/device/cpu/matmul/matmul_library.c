@@ -11,7 +11,7 @@ static qs__layout layout_of(const qs_matmul *all, const qs_matrices *of, int64_t
 
 qs_status qs__build_matmul_library(qs__chain *chain) {
     const qs_matmul of = qs_case_matmul(&chain->one);
-    const qs_format *format = qs__cpu_format(&chain->one, of.left.role);
+    const qs_format *format = qs__case_format(&chain->one, of.left.role);
     qs__gemm_types types;
     if (format->kind == QS_KIND_INTEGER) return qs_fail(QS_UNSUPPORTED, "codes of two activations are our own kernels'");
     if (of.summed > 1 || of.right.shared > 1) return qs_fail(QS_UNSUPPORTED, "heads that share keys are our own kernels'");

@@ -49,7 +49,7 @@ static int64_t room_of(const qs__rows *size) {
 
 static qs_status run(const qs__chain *chain, const qs_run *step) {
     (void)step;
-    const qs_shape *shape = &qs__cpu_operand(&chain->one, QS_SRC)->shape;
+    const qs_shape *shape = &qs__case_operand(&chain->one, QS_SRC)->shape;
     const bool backward = qs_case_position(&chain->one, QS_DIFF_DST) >= 0;
     job j = {.chain = chain, .size = qs__rows_of(&chain->one, QS_SRC), .causal = chain->one.attributes.causal != 0};
     j.of_sample = j.size.rows / shape->dim[0], j.positions = shape->dim[shape->axes - 1];
@@ -58,9 +58,9 @@ static qs_status run(const qs__chain *chain, const qs_run *step) {
     j.src = qs__staged_in(chain, QS_SRC);
     j.dst = qs__staged_out(chain, backward ? QS_DIFF_SRC : QS_DST);
     if (backward) j.diff = qs__staged_in(chain, QS_DIFF_DST);
-    if (qs__cpu_has(&chain->one, QS_KEEP)) {
+    if (qs__case_has(&chain->one, QS_KEEP)) {
         j.keep = qs__cpu_data(chain, QS_KEEP);
-        j.masked = qs__cpu_operand(&chain->one, QS_KEEP)->shape.dim[1] != j.size.channels;
+        j.masked = qs__case_operand(&chain->one, QS_KEEP)->shape.dim[1] != j.size.channels;
     }
     j.powers = (float *)(chain->scratch + chain->offset[0]);
     qs_parallel(j.slots, 1, slot_rows, &j);

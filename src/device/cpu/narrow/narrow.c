@@ -308,7 +308,7 @@ static void magnitudes_range(void *context, int64_t begin, int64_t end) {
 
 static qs__narrow_range range_of(const qs__chain *chain, qs_role role) {
     magnitudes m = {.kernels = chain->cpu->kernels, .in = qs__staged_in(chain, role)};
-    qs_parallel(qs_shape_count(&qs__cpu_operand(&chain->one, role)->shape), QS__GRAIN, magnitudes_range, &m);
+    qs_parallel(qs_shape_count(&qs__case_operand(&chain->one, role)->shape), QS__GRAIN, magnitudes_range, &m);
     return qs__narrow_range_of(m.largest, m.least);
 }
 
@@ -347,7 +347,7 @@ static job start_job(const qs__chain *chain, const qs_run *run, const qs__narrow
 }
 
 static qs_status run_image_pass(const qs__chain *chain, const qs_run *run) {
-    const bool forward = qs__cpu_pass(&chain->one) == QS__FORWARD;
+    const bool forward = qs__case_pass(&chain->one) == QS__FORWARD;
     const qs_role rows = forward ? QS_SRC : QS_DIFF_DST;
     const qs__narrow_plan plan = settle(chain, rows, QS_WEIGHTS);
     job j = start_job(chain, run, &plan, rows, QS_WEIGHTS);

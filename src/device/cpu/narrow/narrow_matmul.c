@@ -109,7 +109,7 @@ static bool pack_left(const job *j, int64_t sample, int64_t head, int64_t first,
 /* The sums of a tile's rows and one block of columns, written to where the result has them: `at` is its first element. */
 static void block_sums(const job *j, qs__narrow_tile tile, int64_t at, int64_t rows, int64_t block, const room *from) {
     _Alignas(64) char sum[QS__NARROW_ROWS * QS__NARROW_COLUMNS * sizeof(double)], total[sizeof sum];
-    const int64_t channels = qs__cpu_operand(j->one, j->of.result.role)->shape.dim[1], first = block * QS__NARROW_COLUMNS;
+    const int64_t channels = qs__case_operand(j->one, j->of.result.role)->shape.dim[1], first = block * QS__NARROW_COLUMNS;
     const int64_t left = j->of.columns - first;
     memset(sum, 0, QS__NARROW_ROWS * QS__NARROW_COLUMNS * j->element);
     if (j->chunk) memset(total, 0, QS__NARROW_ROWS * QS__NARROW_COLUMNS * j->element);
@@ -127,7 +127,7 @@ static void unit_multiply(const void *context, int64_t sample, int64_t head, cha
     const job *j = context;
     const qs_matmul *of = &j->of;
     const room at = room_of(of, j->element, &(qs__pieces){scratch, 0});
-    const int64_t matrix = qs__matrix_at(&of->result, sample, head), channels = qs__cpu_operand(j->one, of->result.role)->shape.dim[1];
+    const int64_t matrix = qs__matrix_at(&of->result, sample, head), channels = qs__case_operand(j->one, of->result.role)->shape.dim[1];
     const bool right_finite = pack_right(j, sample, head, &at);
     for (int64_t first = 0; first < of->rows; first += QS__NARROW_ROWS) {
         const int64_t rows = of->rows - first < QS__NARROW_ROWS ? of->rows - first : QS__NARROW_ROWS, row = matrix + first * of->result.row;

@@ -22,7 +22,7 @@ static int64_t ceiling(int64_t a, int64_t b) {
 
 static void factor_formats(const qs_case *one, const qs_format *factor[2]) {
     for (int i = 0; i < 2; i++)
-        factor[i] = qs__cpu_format(one, one->pass->product->factor[i]);
+        factor[i] = qs__case_format(one, one->pass->product->factor[i]);
 }
 
 /* Places of a product, from its first bit to its last. */
@@ -186,8 +186,8 @@ static void divide_weights(int threads, qs__narrow_plan *p) {
 }
 
 qs__narrow_plan qs__narrow_plan_of(const qs_case *one, qs__narrow_lanes lanes, int threads) {
-    qs__geometry forward = qs__cpu_geometry(one);
-    qs__narrow_plan p = {.pass = qs__cpu_pass(one), .taps = forward.kernel[0] * forward.kernel[1]};
+    qs__geometry forward = qs__case_geometry(one);
+    qs__narrow_plan p = {.pass = qs__case_pass(one), .taps = forward.kernel[0] * forward.kernel[1]};
     if (one->operand[0].shape.axes < 4) {
         forward.height = forward.out_height = forward.batch;
         forward.batch = 1;

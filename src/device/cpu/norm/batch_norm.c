@@ -250,7 +250,7 @@ int64_t qs__norm_cache_rows(int64_t channels) {
 }
 
 void qs__norm_relu(const qs__chain *chain, int64_t at, int64_t count, qs__out dst, uint32_t *largest) {
-    const qs_format *format = qs__cpu_format(&chain->one, QS_DST);
+    const qs_format *format = qs__case_format(&chain->one, QS_DST);
     const int mask = qs_case_position(&chain->one, QS_MASK);
     uint8_t *bits = mask >= 0 ? qs__cpu_data(chain, QS_MASK) : NULL;
     if (dst.type == QS__FP32 && format->bits < 32)

@@ -58,13 +58,13 @@ static void sum_range(void *context, int64_t begin, int64_t end) {
 static qs_status run_positions(const qs__chain *chain, const qs_run *run) {
     (void)run;
     const bool forward = qs_case_position(&chain->one, QS_DST) >= 0;
-    const qs_shape *shape = &qs__cpu_operand(&chain->one, forward ? QS_SRC : QS_DIFF_DST)->shape;
+    const qs_shape *shape = &qs__case_operand(&chain->one, forward ? QS_SRC : QS_DIFF_DST)->shape;
     job j = {.kernels = chain->cpu->kernels,
              .samples = shape->dim[0] * sequences_of(chain),
              .sample = shape->dim[1] * shape->dim[2] / sequences_of(chain),
              .src = qs__staged_in(chain, forward ? QS_SRC : QS_DIFF_DST),
              .dst = qs__staged_out(chain, forward ? QS_DST : QS_DIFF_SRC)};
-    const int64_t rows = qs__cpu_operand(&chain->one, forward ? QS_WEIGHTS : QS_DIFF_WEIGHTS)->shape.dim[0];
+    const int64_t rows = qs__case_operand(&chain->one, forward ? QS_WEIGHTS : QS_DIFF_WEIGHTS)->shape.dim[0];
     const int64_t before = place_of(chain) * shape->dim[1]; /* elements of the table */
     QS_TRY(qs_place_check(&chain->one, place_of(chain), j.sample / shape->dim[1], rows));
     if (forward) {
@@ -127,7 +127,7 @@ static qs_status run_rotary(const qs__chain *chain, const qs_run *run) {
     (void)run;
     const qs_case *one = &chain->one;
     const bool forward = qs_case_position(one, QS_DST) >= 0;
-    const qs_shape *shape = &qs__cpu_operand(one, forward ? QS_SRC : QS_DIFF_DST)->shape;
+    const qs_shape *shape = &qs__case_operand(one, forward ? QS_SRC : QS_DIFF_DST)->shape;
     rotary r = {.kernels = chain->cpu->kernels,
                 .channels = shape->dim[1],
                 .positions = shape->dim[2],
@@ -196,16 +196,16 @@ static qs_status run_gather(const qs__chain *chain, const qs_run *run) {
     (void)run;
     const qs_case *one = &chain->one;
     const bool forward = qs_case_position(one, QS_SRC) >= 0;
-    const qs_shape *whole = &qs__cpu_operand(one, forward ? QS_SRC : QS_DIFF_SRC)->shape;
+    const qs_shape *whole = &qs__case_operand(one, forward ? QS_SRC : QS_DIFF_SRC)->shape;
     gathering g = {.kernels = chain->cpu->kernels,
                    .ids = qs__cpu_data(chain, QS_IDS),
                    .channels = whole->dim[1],
                    .positions = whole->dim[2],
-                   .taken = qs__cpu_operand(one, QS_IDS)->shape.dim[1]};
+                   .taken = qs__case_operand(one, QS_IDS)->shape.dim[1]};
     QS_TRY(qs_ids_check(one, g.ids));
     if (forward) {
         g.from = qs__cpu_data(chain, QS_SRC), g.to = qs__cpu_data(chain, QS_DST);
-        g.row = (size_t)g.channels * (size_t)qs__cpu_format(one, QS_SRC)->bits / 8;
+        g.row = (size_t)g.channels * (size_t)qs__case_format(one, QS_SRC)->bits / 8;
         qs_parallel(whole->dim[0] * g.taken, 1 + QS__GRAIN / g.channels, gather_range, &g);
         return QS_OK;
     }
@@ -238,8 +238,8 @@ static void position_range(void *context, int64_t begin, int64_t end) {
 }
 
 static moving moving_of(const qs__chain *chain, qs_role whole, qs_role part) {
-    const qs_shape *shape = &qs__cpu_operand(&chain->one, whole)->shape;
-    const size_t bytes = (size_t)qs__cpu_format(&chain->one, whole)->bits / 8;
+    const qs_shape *shape = &qs__case_operand(&chain->one, whole)->shape;
+    const size_t bytes = (size_t)qs__case_format(&chain->one, whole)->bits / 8;
     return (moving){.whole = qs__cpu_data(chain, whole),
                     .part = qs__cpu_data(chain, part),
                     .row = (size_t)shape->dim[1] * bytes,
@@ -250,7 +250,7 @@ static qs_status run_position(const qs__chain *chain, const qs_run *run) {
     (void)run;
     const bool forward = qs_case_position(&chain->one, QS_SRC) >= 0;
     const qs_role whole = forward ? QS_SRC : QS_DIFF_SRC;
-    const qs_shape *shape = &qs__cpu_operand(&chain->one, whole)->shape;
+    const qs_shape *shape = &qs__case_operand(&chain->one, whole)->shape;
     const double wanted = chain->one.attributes.position;
     moving m = moving_of(chain, whole, forward ? QS_DST : QS_DIFF_DST);
     const int64_t sequences = sequences_of(chain);
@@ -277,9 +277,9 @@ static void front_range(void *context, int64_t begin, int64_t end) {
 
 /* Σ of the first rows of the samples, in fp32. */
 static void token_sum(const qs__chain *chain, const moving *m, int64_t samples) {
-    const qs_format *format = qs__cpu_format(&chain->one, QS_DIFF_DST);
+    const qs_format *format = qs__case_format(&chain->one, QS_DIFF_DST);
     float *sum = qs__cpu_data(chain, QS_DIFF_WEIGHTS), values[256];
-    const int64_t channels = qs__cpu_count(&chain->one, QS_DIFF_WEIGHTS), bytes = format->bits / 8;
+    const int64_t channels = qs__case_count(&chain->one, QS_DIFF_WEIGHTS), bytes = format->bits / 8;
     memset(sum, 0, (size_t)channels * sizeof *sum);
     for (int64_t n = 0; n < samples; n++)
         for (int64_t first = 0; first < channels; first += 256) {
@@ -295,15 +295,15 @@ static qs_status run_class_token(const qs__chain *chain, const qs_run *run) {
     const qs_case *one = &chain->one;
     const bool forward = qs_case_position(one, QS_SRC) >= 0;
     const qs_role whole = forward ? QS_DST : QS_DIFF_DST;
-    const int64_t samples = qs__cpu_operand(one, whole)->shape.dim[0];
+    const int64_t samples = qs__case_operand(one, whole)->shape.dim[0];
     moving m = moving_of(chain, whole, forward ? QS_SRC : QS_DIFF_SRC);
     m.taking = !forward;
     if (forward) { /* the token in the format of dst */
-        const int64_t channels = qs__cpu_count(one, QS_WEIGHTS);
+        const int64_t channels = qs__case_count(one, QS_WEIGHTS);
         float *wide = (float *)(chain->scratch + chain->offset[0]);
         m.token = chain->scratch + chain->offset[1];
-        qs_convert_to_fp32(qs__cpu_format(one, QS_WEIGHTS), channels, qs__cpu_data(chain, QS_WEIGHTS), wide);
-        qs_convert_from_fp32(qs__cpu_format(one, whole), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, channels, wide,
+        qs_convert_to_fp32(qs__case_format(one, QS_WEIGHTS), channels, qs__cpu_data(chain, QS_WEIGHTS), wide);
+        qs_convert_from_fp32(qs__case_format(one, whole), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, channels, wide,
                              m.token);
     } else {
         token_sum(chain, &m, samples);
@@ -327,13 +327,13 @@ qs_status qs__build_position(qs__chain *chain) {
 
 qs_status qs__build_gather(qs__chain *chain) {
     if (qs_case_position(&chain->one, QS_SRC) >= 0) return moving_build(chain, run_gather);
-    chain->offset[0] = qs__chain_reserve(chain, (size_t)qs__cpu_count(&chain->one, QS_DIFF_SRC) * sizeof(float));
+    chain->offset[0] = qs__chain_reserve(chain, (size_t)qs__case_count(&chain->one, QS_DIFF_SRC) * sizeof(float));
     return qs__staged_build(chain, "gather", run_gather);
 }
 
 qs_status qs__build_class_token(qs__chain *chain) {
     if (qs_case_position(&chain->one, QS_SRC) >= 0) {
-        const size_t bytes = (size_t)qs__cpu_count(&chain->one, QS_WEIGHTS) * sizeof(float);
+        const size_t bytes = (size_t)qs__case_count(&chain->one, QS_WEIGHTS) * sizeof(float);
         chain->offset[0] = qs__chain_reserve(chain, bytes);
         chain->offset[1] = qs__chain_reserve(chain, bytes);
     }

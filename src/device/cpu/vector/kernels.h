@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cpu/geometry.h"
+#include "geometry.h"
 #include "cpu/narrow/narrow.h"
 
 /* QS__INT8: codes; what depthwise kernels and normalisations read. QS__OTHER: no kernel's. */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The extents of convolutions, pools and linear operators, and which results of an input gradient are computed alike. One struct for all
  * kernels. */
-#ifndef QSYNC_DEVICE_CPU_GEOMETRY_H
-#define QSYNC_DEVICE_CPU_GEOMETRY_H
+#ifndef QSYNC_DEVICE_GEOMETRY_H
+#define QSYNC_DEVICE_GEOMETRY_H
 
 #include <stdbool.h>
 #include <stdint.h>

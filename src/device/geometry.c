@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* See geometry.h. */
-#include "cpu/geometry.h"
+#include "geometry.h"
 
 qs__geometry qs__geometry_reversed(const qs__geometry *forward) {
     qs__geometry out = *forward;
