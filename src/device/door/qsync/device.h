@@ -30,14 +30,22 @@ typedef struct qs_far_options {
     int64_t memory_bytes;    /* all that can be reserved */
 } qs_far_options;
 
+/* Of the backend cuda alone. Zeros: the first GPU, and all the memory that is free there. */
+typedef struct qs_cuda_options {
+    const char *device;   /* a GPU by its index ("0") or UUID ("GPU-6ab1..."); NULL: by `turn` */
+    int turn;             /* of the process among those of its host that name no GPU: they take the GPUs round, one after the other */
+    int64_t memory_bytes; /* all that can be reserved */
+} qs_cuda_options;
+
 typedef struct qs_device_options {
-    const char *backend; /* "cpu", "ref", "far" */
+    const char *backend; /* "cpu", "ref", "far", "cuda" */
     int threads;         /* >= 1 */
     const char *isa;     /* ceiling, a name of qs_number_isa_name_at: "avx512_core_amx", "avx2_vnni", ...; NULL = "all" */
     double speed;        /* (0, 1]: after each kernel the device rests kernel time × (1/speed - 1) */
     const char *family;  /* NULL, or a family of kernels (cpu: device/cpu/kernels.def) that is taken wherever it has one, also where others
                             are better: to compare them. "integer" and "grouped_gemm" are the two ways to multiply shift groups */
     qs_far_options far;
+    qs_cuda_options cuda;
 } qs_device_options;
 
 typedef struct qs_device qs_device;
