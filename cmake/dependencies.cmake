@@ -47,3 +47,13 @@ if(QS_WITH_MPI)
   find_package(MPI REQUIRED COMPONENTS C)
   set(QS_MPI MPI::MPI_C)
 endif()
+
+# Headers and the compiler; the libraries themselves are found at run time.
+if(QS_WITH_CUDA)
+  find_package(CUDAToolkit 12.0 REQUIRED)
+  find_path(QS_CUDNN_INCLUDE cudnn_graph.h HINTS ${CUDAToolkit_INCLUDE_DIRS} REQUIRED)
+  find_program(QS_BIN2C bin2c HINTS ${CUDAToolkit_BIN_DIR} REQUIRED)
+  add_library(qs_cuda INTERFACE IMPORTED)
+  target_include_directories(qs_cuda SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS} ${QS_CUDNN_INCLUDE})
+  target_link_libraries(qs_cuda INTERFACE ${CMAKE_DL_LIBS})
+endif()

@@ -25,7 +25,7 @@ typedef struct qs__stage {
     qs_status (*event_wait)(void *event);
     qs_status (*event_done)(void *event, bool *done);
     qs_status (*pin)(void *state, int threads, const int *core);
-    double (*seconds)(const void *event); /* of the device's clock, when it was reached */
+    double (*elapsed)(const void *from, const void *to); /* seconds by the device's clock between two events that are reached */
 } qs__stage;
 
 typedef struct qs__backend {

@@ -205,5 +205,5 @@ qs_status qs_event_done(qs_event *event, bool *done) {
 
 double qs_event_elapsed(const qs_event *from, const qs_event *to) {
     const qs__stage *stage = stage_of(from->device);
-    return stage ? stage->seconds(to->state) - stage->seconds(from->state) : to->seconds - from->seconds;
+    return stage ? stage->elapsed(from->state, to->state) : to->seconds - from->seconds;
 }

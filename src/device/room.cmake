@@ -6,7 +6,7 @@ qs_list(QS_DEVICES ${CMAKE_CURRENT_LIST_DIR}/devices.def)
 set(QS_DEVICE_SOURCES "")
 add_library(qs_device_options INTERFACE)
 foreach(device IN LISTS QS_DEVICES)
-  if(device STREQUAL "cpu" AND NOT QS_WITH_CPU)
+  if((device STREQUAL "cpu" AND NOT QS_WITH_CPU) OR (device STREQUAL "cuda" AND NOT QS_WITH_CUDA))
     continue()
   endif()
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/${device}/*.c)
@@ -62,4 +62,42 @@ if(QS_WITH_CPU)
     endif()
   endforeach()
   set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/cpu/peak.c PROPERTIES COMPILE_OPTIONS "-O3;-Wno-psabi")
+endif()
+
+if(QS_WITH_CUDA)
+  # Our own kernels, for every architecture in one image a file, as arrays in the program. No contraction: elementwise operators have the
+  # bits of the reference.
+  list(APPEND QS_DEVICE_LIBS qs_cuda)
+  set(flags -std=c++17 -O3 --fmad=false -I${CMAKE_CURRENT_LIST_DIR} --Werror all-warnings --generate-line-info)
+  foreach(architecture IN LISTS QS_CUDA_ARCHITECTURES)
+    list(APPEND flags -gencode=arch=compute_${architecture},code=sm_${architecture})
+  endforeach()
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/cuda/*.cu)
+  file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/cuda/*.cuh ${CMAKE_CURRENT_LIST_DIR}/cuda/*jobs.h)
+  set(arrays "")
+  set(rows "")
+  set(count 0)
+  file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/device/cuda)
+  foreach(source IN LISTS sources)
+    get_filename_component(name ${source} NAME_WE)
+    set(image ${CMAKE_CURRENT_BINARY_DIR}/device/cuda/${name})
+    add_custom_command(OUTPUT ${image}.fatbin DEPENDS ${source} ${headers} VERBATIM
+      COMMAND ${CUDAToolkit_NVCC_EXECUTABLE} ${flags} -fatbin -o ${image}.fatbin ${source})
+    add_custom_command(OUTPUT ${image}_image.c DEPENDS ${image}.fatbin VERBATIM
+      COMMAND ${QS_BIN2C} --const --type longlong --name qs__cuda_image_${name} ${image}.fatbin > ${image}_image.c)
+    list(APPEND QS_DEVICE_SOURCES ${image}_image.c)
+    string(APPEND arrays "extern const unsigned long long qs__cuda_image_${name}[];\n")
+    string(APPEND rows "    {\"${name}\", qs__cuda_image_${name}},\n")
+    math(EXPR count "${count} + 1")
+  endforeach()
+  set(list ${CMAKE_CURRENT_BINARY_DIR}/device/cuda/images.c)
+  file(CONFIGURE OUTPUT ${list} CONTENT "/* Written by src/device/room.cmake. */
+#include \"cuda/cuda.h\"
+
+${arrays}
+const qs__cuda_module qs__cuda_modules[] = {
+${rows}};
+const int qs__cuda_module_count = ${count};
+" @ONLY)
+  list(APPEND QS_DEVICE_SOURCES ${list})
 endif()

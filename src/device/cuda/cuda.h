@@ -19,14 +19,16 @@ struct qs__cublaslt;
 struct qs__cudnn;
 struct qs__transfers;
 
+typedef struct qs__cuda_kernel qs__cuda_kernel;
+
 typedef struct qs__cuda {
     const qs__driver *driver;
     CUdevice device;
     CUcontext context;
-    int capability;       /* 90: 9.0 */
-    int multiprocessors;  /* that kernels may fill */
+    int capability;      /* 90: 9.0 */
+    int multiprocessors; /* that kernels may fill */
     int clock_khz;
-    int shared_bytes;     /* of a block, at most */
+    int shared_bytes; /* of a block, at most */
     char name[96];
     CUstream stream[QS_QUEUES];
     struct qs__transfers *transfers; /* copies between host and device on their way (transfers.c) */
@@ -35,19 +37,20 @@ typedef struct qs__cuda {
     size_t capacity; /* bytes that can be reserved */
     size_t reserved;
     int modules;
-    CUmodule *module; /* (modules) NULL: not loaded yet */
+    CUmodule *module;              /* (modules) NULL: not loaded yet */
     struct qs__cublaslt *cublaslt; /* NULL: not opened yet (cublaslt.c, cudnn.c) */
     struct qs__cudnn *cudnn;
     qs__cuda_complaint *complaint; /* where kernels write what is wrong with their data: memory of the host that the GPU sees */
     CUdeviceptr complaint_address;
-    CUdeviceptr clock; /* 8 bytes: when the kernel at hand began, of a device that rests */
+    int complainers;
+    const qs__cuda_kernel **complainer; /* (complainers) by number - 1; NULL: free */
+    CUdeviceptr clock;                  /* 8 bytes: when the kernel at hand began, of a device that rests */
 } qs__cuda;
 
 /* ---- The kernel of a case --------------------------------------------------------------------------------------------------- */
 
 enum { QS__CUDA_FUNCTIONS = 8 };
 
-typedef struct qs__cuda_kernel qs__cuda_kernel;
 struct qs__cuda_kernel {
     qs__cuda *cuda;
     qs_case one;
@@ -67,7 +70,9 @@ struct qs__cuda_kernel {
     int64_t plan[8]; /* the family's figures, from build to run */
     /* QS_USAGE that says what is wrong with the data, from what a kernel complained of (qs__cuda_complain in jobs.h). */
     qs_status (*complain)(const qs__cuda_kernel *kernel, const qs__cuda_complaint *complaint);
-    int number; /* of its complaints */
+    int number;         /* of its complaints */
+    bool ready;         /* operands are bound */
+    CUfunction rest[2]; /* around it, on a device that rests */
 };
 
 /* Where the operand of a role lies (0 when absent). Asserts that the pass has it. */
@@ -80,8 +85,13 @@ qs__cuda_format qs__cuda_format_of(const qs_format *format);
 /* Finds one of our own kernels by name, when a kernel is built; *index is what qs__cuda_launch takes. QS_UNSUPPORTED where the GPU's
  * architecture is not among those compiled for. */
 qs_status qs__cuda_function(qs__cuda_kernel *kernel, const char *name, int *index);
+/* The same of the device's own. */
+qs_status qs__cuda_function_find(qs__cuda *cuda, const char *name, CUfunction *out);
 /* Launches it: blocks × threads, `shared` bytes of dynamic shared memory, and its job. Nothing is launched for 0 blocks. */
 qs_status qs__cuda_launch(const qs__cuda_kernel *kernel, int index, int64_t blocks, int threads, int shared, const void *job);
+/* The same into any queue. */
+qs_status qs__cuda_put(const qs__cuda *cuda, CUstream stream, CUfunction function, int64_t blocks, int threads, int shared,
+                       const void *job);
 /* Blocks for one thread per `each` of `count` elements, at most what fills the GPU several times: kernels stride over the rest. */
 int64_t qs__cuda_blocks(const qs__cuda *cuda, int64_t count, int threads, int each);
 /* 256-byte aligned bytes of scratch; returns their offset. */
@@ -108,9 +118,10 @@ void qs__cuda_kernel_clear(qs__cuda_kernel *kernel);
 /* ---- Memory, queues, events (stage.c, transfers.c) ------------------------------------------------------------------------------ */
 
 extern const qs__stage qs__cuda_stage;
+CUdeviceptr qs__cuda_address(qs_location place);
 /* What queued kernels complained of since the last wait. */
 qs_status qs__cuda_complaints_take(qs__cuda *cuda);
-void qs__cuda_complaints_enter(qs__cuda *cuda, qs__cuda_kernel *kernel);
+qs_status qs__cuda_complaints_enter(qs__cuda *cuda, qs__cuda_kernel *kernel);
 void qs__cuda_complaints_leave(qs__cuda *cuda, const qs__cuda_kernel *kernel);
 
 qs_status qs__transfers_open(qs__cuda *cuda);

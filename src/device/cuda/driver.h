@@ -8,55 +8,55 @@
 #include <cuda.h>
 
 /* Functions of libcuda.so.1: X(member, symbol, parameters). Symbols carry the version whose parameters stand here. */
-#define QS__DRIVER_LIST(X)                                                                                                               \
-    X(init, cuInit, (unsigned flags))                                                                                                    \
-    X(error_string, cuGetErrorString, (CUresult result, const char **text))                                                              \
-    X(driver_version, cuDriverGetVersion, (int *version))                                                                                \
-    X(device_count, cuDeviceGetCount, (int *count))                                                                                      \
-    X(device_get, cuDeviceGet, (CUdevice * device, int ordinal))                                                                         \
-    X(device_name, cuDeviceGetName, (char *name, int bytes, CUdevice device))                                                            \
-    X(device_uuid, cuDeviceGetUuid_v2, (CUuuid * uuid, CUdevice device))                                                                 \
-    X(device_bytes, cuDeviceTotalMem_v2, (size_t * bytes, CUdevice device))                                                              \
-    X(device_attribute, cuDeviceGetAttribute, (int *value, CUdevice_attribute attribute, CUdevice device))                               \
-    X(context_retain, cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))                                                  \
-    X(context_release, cuDevicePrimaryCtxRelease_v2, (CUdevice device))                                                                  \
-    X(context_set, cuCtxSetCurrent, (CUcontext context))                                                                                 \
-    X(memory_info, cuMemGetInfo_v2, (size_t * available, size_t *total))                                                                 \
-    X(granularity, cuMemGetAllocationGranularity,                                                                                        \
-      (size_t * bytes, const CUmemAllocationProp *kind, CUmemAllocationGranularity_flags flags))                                         \
-    X(address_reserve, cuMemAddressReserve,                                                                                              \
-      (CUdeviceptr * address, size_t bytes, size_t alignment, CUdeviceptr wanted, unsigned long long flags))                             \
-    X(address_free, cuMemAddressFree, (CUdeviceptr address, size_t bytes))                                                               \
-    X(memory_create, cuMemCreate,                                                                                                        \
-      (CUmemGenericAllocationHandle * handle, size_t bytes, const CUmemAllocationProp *kind, unsigned long long flags))                  \
-    X(memory_release, cuMemRelease, (CUmemGenericAllocationHandle handle))                                                               \
-    X(memory_map, cuMemMap,                                                                                                              \
-      (CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags))                 \
-    X(memory_unmap, cuMemUnmap, (CUdeviceptr address, size_t bytes))                                                                     \
-    X(memory_access, cuMemSetAccess, (CUdeviceptr address, size_t bytes, const CUmemAccessDesc *access, size_t count))                   \
-    X(host_allocate, cuMemHostAlloc, (void **memory, size_t bytes, unsigned flags))                                                      \
-    X(host_free, cuMemFreeHost, (void *memory))                                                                                          \
-    X(host_address, cuMemHostGetDevicePointer_v2, (CUdeviceptr * address, void *memory, unsigned flags))                                 \
-    X(copy_in, cuMemcpyHtoDAsync_v2, (CUdeviceptr to, const void *from, size_t bytes, CUstream stream))                                  \
-    X(copy_out, cuMemcpyDtoHAsync_v2, (void *to, CUdeviceptr from, size_t bytes, CUstream stream))                                       \
-    X(copy_within, cuMemcpyDtoDAsync_v2, (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream))                              \
-    X(fill, cuMemsetD8Async, (CUdeviceptr at, unsigned char value, size_t bytes, CUstream stream))                                       \
-    X(stream_create, cuStreamCreateWithPriority, (CUstream * stream, unsigned flags, int priority))                                      \
-    X(stream_destroy, cuStreamDestroy_v2, (CUstream stream))                                                                             \
-    X(stream_wait, cuStreamSynchronize, (CUstream stream))                                                                               \
-    X(stream_follow, cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags))                                                \
-    X(event_create, cuEventCreate, (CUevent * event, unsigned flags))                                                                    \
-    X(event_destroy, cuEventDestroy_v2, (CUevent event))                                                                                 \
-    X(event_record, cuEventRecord, (CUevent event, CUstream stream))                                                                     \
-    X(event_query, cuEventQuery, (CUevent event))                                                                                        \
-    X(event_wait, cuEventSynchronize, (CUevent event))                                                                                   \
-    X(event_elapsed, cuEventElapsedTime, (float *milliseconds, CUevent from, CUevent to))                                                \
-    X(module_load, cuModuleLoadData, (CUmodule * module, const void *image))                                                             \
-    X(module_unload, cuModuleUnload, (CUmodule module))                                                                                  \
-    X(module_function, cuModuleGetFunction, (CUfunction * function, CUmodule module, const char *name))                                  \
-    X(function_attribute, cuFuncSetAttribute, (CUfunction function, CUfunction_attribute attribute, int value))                          \
-    X(launch, cuLaunchKernel,                                                                                                            \
-      (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,     \
+#define QS__DRIVER_LIST(X)                                                                                                           \
+    X(init, cuInit, (unsigned flags))                                                                                                \
+    X(error_string, cuGetErrorString, (CUresult result, const char **text))                                                          \
+    X(driver_version, cuDriverGetVersion, (int *version))                                                                            \
+    X(device_count, cuDeviceGetCount, (int *count))                                                                                  \
+    X(device_get, cuDeviceGet, (CUdevice * device, int ordinal))                                                                     \
+    X(device_name, cuDeviceGetName, (char *name, int bytes, CUdevice device))                                                        \
+    X(device_uuid, cuDeviceGetUuid_v2, (CUuuid * uuid, CUdevice device))                                                             \
+    X(device_bytes, cuDeviceTotalMem_v2, (size_t * bytes, CUdevice device))                                                          \
+    X(device_attribute, cuDeviceGetAttribute, (int *value, CUdevice_attribute attribute, CUdevice device))                           \
+    X(context_retain, cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))                                              \
+    X(context_release, cuDevicePrimaryCtxRelease_v2, (CUdevice device))                                                              \
+    X(context_set, cuCtxSetCurrent, (CUcontext context))                                                                             \
+    X(memory_info, cuMemGetInfo_v2, (size_t * available, size_t * total))                                                            \
+    X(granularity, cuMemGetAllocationGranularity,                                                                                    \
+      (size_t * bytes, const CUmemAllocationProp *kind, CUmemAllocationGranularity_flags flags))                                     \
+    X(address_reserve, cuMemAddressReserve,                                                                                          \
+      (CUdeviceptr * address, size_t bytes, size_t alignment, CUdeviceptr wanted, unsigned long long flags))                         \
+    X(address_free, cuMemAddressFree, (CUdeviceptr address, size_t bytes))                                                           \
+    X(memory_create, cuMemCreate,                                                                                                    \
+      (CUmemGenericAllocationHandle * handle, size_t bytes, const CUmemAllocationProp *kind, unsigned long long flags))              \
+    X(memory_release, cuMemRelease, (CUmemGenericAllocationHandle handle))                                                           \
+    X(memory_map, cuMemMap,                                                                                                          \
+      (CUdeviceptr address, size_t bytes, size_t offset, CUmemGenericAllocationHandle handle, unsigned long long flags))             \
+    X(memory_unmap, cuMemUnmap, (CUdeviceptr address, size_t bytes))                                                                 \
+    X(memory_access, cuMemSetAccess, (CUdeviceptr address, size_t bytes, const CUmemAccessDesc *access, size_t count))               \
+    X(host_allocate, cuMemHostAlloc, (void **memory, size_t bytes, unsigned flags))                                                  \
+    X(host_free, cuMemFreeHost, (void *memory))                                                                                      \
+    X(host_address, cuMemHostGetDevicePointer_v2, (CUdeviceptr * address, void *memory, unsigned flags))                             \
+    X(copy_in, cuMemcpyHtoDAsync_v2, (CUdeviceptr to, const void *from, size_t bytes, CUstream stream))                              \
+    X(copy_out, cuMemcpyDtoHAsync_v2, (void *to, CUdeviceptr from, size_t bytes, CUstream stream))                                   \
+    X(copy_within, cuMemcpyDtoDAsync_v2, (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream))                          \
+    X(fill, cuMemsetD8Async, (CUdeviceptr at, unsigned char value, size_t bytes, CUstream stream))                                   \
+    X(stream_create, cuStreamCreateWithPriority, (CUstream * stream, unsigned flags, int priority))                                  \
+    X(stream_destroy, cuStreamDestroy_v2, (CUstream stream))                                                                         \
+    X(stream_wait, cuStreamSynchronize, (CUstream stream))                                                                           \
+    X(stream_follow, cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags))                                            \
+    X(event_create, cuEventCreate, (CUevent * event, unsigned flags))                                                                \
+    X(event_destroy, cuEventDestroy_v2, (CUevent event))                                                                             \
+    X(event_record, cuEventRecord, (CUevent event, CUstream stream))                                                                 \
+    X(event_query, cuEventQuery, (CUevent event))                                                                                    \
+    X(event_wait, cuEventSynchronize, (CUevent event))                                                                               \
+    X(event_elapsed, cuEventElapsedTime, (float *milliseconds, CUevent from, CUevent to))                                            \
+    X(module_load, cuModuleLoadData, (CUmodule * module, const void *image))                                                         \
+    X(module_unload, cuModuleUnload, (CUmodule module))                                                                              \
+    X(module_function, cuModuleGetFunction, (CUfunction * function, CUmodule module, const char *name))                              \
+    X(function_attribute, cuFuncSetAttribute, (CUfunction function, CUfunction_attribute attribute, int value))                      \
+    X(launch, cuLaunchKernel,                                                                                                        \
+      (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z, \
        unsigned shared_bytes, CUstream stream, void **parameters, void **extra))
 
 typedef struct qs__driver {

@@ -501,8 +501,8 @@ static qs_status far_event_wait(void *event) {
     return far_event_done(one, &taken);
 }
 
-static double far_seconds(const void *event) {
-    return ((const far_event *)event)->seconds;
+static double far_elapsed(const void *from, const void *to) {
+    return ((const far_event *)to)->seconds - ((const far_event *)from)->seconds;
 }
 
 static const qs__stage stage = {
@@ -523,7 +523,7 @@ static const qs__stage stage = {
     .follow = far_follow,
     .event_wait = far_event_wait,
     .event_done = far_event_done,
-    .seconds = far_seconds,
+    .elapsed = far_elapsed,
 };
 
 const qs__backend qs__device_far = {

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The device `cuda`: opening a GPU, and kernels from what families build. */
+#include "cuda/cuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CLOCK_BYTES = 256 };
+
+/* ---- Which GPU ---------------------------------------------------------------------------------------------------------------- */
+
+/* "GPU-" and the hexadecimal digits in their groups, as the driver's tools write it. */
+static void uuid_text(const CUuuid *uuid, char *text, size_t bytes) {
+    size_t used = (size_t)snprintf(text, bytes, "GPU");
+    for (int i = 0; i < 16 && used < bytes; i++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s%02x", i == 0 || i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
+                                 (unsigned)(unsigned char)uuid->bytes[i]);
+}
+
+static qs_status gpu_by_uuid(const qs__driver *driver, int count, const char *wanted, CUdevice *out) {
+    for (int i = 0; i < count; i++) {
+        CUuuid uuid;
+        char text[64];
+        if (driver->device_get(out, i) != CUDA_SUCCESS || driver->device_uuid(&uuid, *out) != CUDA_SUCCESS) continue;
+        uuid_text(&uuid, text, sizeof text);
+        if (!strcmp(text, wanted)) return QS_OK;
+    }
+    return qs_fail(QS_USAGE, "no GPU here has the UUID %s; there are %d, numbered from 0", wanted, count);
+}
+
+static qs_status gpu_find(const qs__driver *driver, const qs_cuda_options *options, CUdevice *out) {
+    const char *wanted = options->device;
+    int count = 0;
+    char *end = NULL;
+    QS_TRY(qs__driver_check(driver, driver->device_count(&count), "counting GPUs"));
+    if (count == 0) return qs_fail(QS_UNSUPPORTED, "there is a CUDA driver here, but no GPU");
+    if (!wanted || !*wanted) return qs__driver_check(driver, driver->device_get(out, options->turn % count), "a GPU");
+    if (!strncmp(wanted, "GPU-", 4)) return gpu_by_uuid(driver, count, wanted, out);
+    const long index = strtol(wanted, &end, 10);
+    if (*end || index < 0 || index >= count)
+        return qs_fail(QS_USAGE, "GPU '%s': give a number from 0 to %d, or a UUID (GPU-...)", wanted, count - 1);
+    return qs__driver_check(driver, driver->device_get(out, (int)index), "a GPU");
+}
+
+/* ---- Opening ------------------------------------------------------------------------------------------------------------------- */
+
+enum { LEAST_CAPABILITY = 75 };
+
+static int attribute_of(const qs__cuda *cuda, CUdevice_attribute attribute) {
+    int value = 0;
+    return cuda->driver->device_attribute(&value, attribute, cuda->device) == CUDA_SUCCESS ? value : 0;
+}
+
+static qs_status facts_read(qs__cuda *cuda) {
+    QS_TRY(qs__cuda_check(cuda, cuda->driver->device_name(cuda->name, sizeof cuda->name, cuda->device), "the GPU's name"));
+    cuda->capability = 10 * attribute_of(cuda, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
+                       attribute_of(cuda, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+    cuda->multiprocessors = attribute_of(cuda, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+    cuda->clock_khz = attribute_of(cuda, CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
+    cuda->shared_bytes = attribute_of(cuda, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+    if (!attribute_of(cuda, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED))
+        return qs_fail(QS_UNSUPPORTED, "the GPU %s cannot map memory by address: a newer driver is needed", cuda->name);
+    if (cuda->capability < LEAST_CAPABILITY)
+        return qs_fail(QS_UNSUPPORTED, "the GPU %s has compute capability %d.%d: 7.5 is the least", cuda->name, cuda->capability / 10,
+                       cuda->capability % 10);
+    return QS_OK;
+}
+
+/* What kernels write to beside operands: complaints, which the host reads without asking, and the clock of rests. */
+static qs_status notes_make(qs__cuda *cuda) {
+    void *memory = NULL;
+    QS_TRY(qs__cuda_check(cuda, cuda->driver->host_allocate(&memory, CLOCK_BYTES + sizeof *cuda->complaint, CU_MEMHOSTALLOC_DEVICEMAP),
+                          "memory that host and GPU share"));
+    memset(memory, 0, CLOCK_BYTES + sizeof *cuda->complaint);
+    cuda->complaint = (qs__cuda_complaint *)((char *)memory + CLOCK_BYTES);
+    QS_TRY(qs__cuda_check(cuda, cuda->driver->host_address(&cuda->clock, memory, 0), "memory that host and GPU share"));
+    cuda->complaint_address = cuda->clock + CLOCK_BYTES;
+    return QS_OK;
+}
+
+static qs_status start(const qs_device_options *options, qs__cuda *cuda) {
+    size_t total = 0;
+    QS_TRY(qs__driver_open(&cuda->driver));
+    QS_TRY(gpu_find(cuda->driver, &options->cuda, &cuda->device));
+    QS_TRY(facts_read(cuda));
+    if (options->isa) QS_TRY(qs_number_isa_set(options->isa));
+    if (options->family) QS_TRY(qs__cuda_family_ask(cuda, options->family));
+    QS_TRY(qs__cuda_check(cuda, cuda->driver->context_retain(&cuda->context, cuda->device), "opening the GPU"));
+    QS_TRY(qs__cuda_check(cuda, cuda->driver->context_set(cuda->context), "opening the GPU"));
+    for (int queue = 0; queue < QS_QUEUES; queue++)
+        QS_TRY(qs__cuda_check(cuda, cuda->driver->stream_create(&cuda->stream[queue], CU_STREAM_NON_BLOCKING, 0), "a queue of the GPU"));
+    QS_TRY(qs__cuda_check(cuda, cuda->driver->device_bytes(&total, cuda->device), "the GPU's memory"));
+    const size_t limit = (size_t)options->cuda.memory_bytes;
+    cuda->capacity = limit > 0 && limit < total ? limit : total;
+    cuda->speed = options->speed;
+    QS_TRY(qs_allocate((size_t)qs__cuda_module_count, sizeof *cuda->module, &cuda->module));
+    QS_TRY(notes_make(cuda));
+    return qs__transfers_open(cuda);
+}
+
+static void cuda_close(void *state) {
+    qs__cuda *cuda = state;
+    const qs__driver *driver = cuda->driver;
+    if (cuda->transfers) qs__transfers_close(cuda);
+    if (cuda->complaint) driver->host_free((char *)cuda->complaint - CLOCK_BYTES);
+    for (int i = 0; cuda->module && i < qs__cuda_module_count; i++)
+        if (cuda->module[i]) driver->module_unload(cuda->module[i]);
+    for (int queue = 0; queue < QS_QUEUES; queue++)
+        if (cuda->stream[queue]) driver->stream_destroy(cuda->stream[queue]);
+    if (cuda->context) driver->context_release(cuda->device);
+    free(cuda->module);
+    free(cuda->complainer);
+    free(cuda);
+}
+
+static qs_status cuda_open(const qs_device_options *options, void **state) {
+    qs__cuda *cuda = NULL;
+    QS_TRY(qs_allocate(1, sizeof *cuda, &cuda));
+    const qs_status status = start(options, cuda);
+    if (status != QS_OK) {
+        cuda_close(cuda);
+        return status;
+    }
+    *state = cuda;
+    return QS_OK;
+}
+
+static void cuda_describe(const void *state, qs_device_info *out) {
+    const qs__cuda *cuda = state;
+    int version = 0, formats = 0;
+    snprintf(out->cpu, sizeof out->cpu, "%s", cuda->name);
+    snprintf(out->isa, sizeof out->isa, "compute capability %d.%d", cuda->capability / 10, cuda->capability % 10);
+    if (cuda->driver->driver_version(&version) != CUDA_SUCCESS) version = 0;
+    snprintf(out->library, sizeof out->library, "CUDA driver %d.%d", version / 1000, version % 1000 / 10);
+    out->formats[formats++] = "fp32";
+    if (cuda->capability >= 80) out->formats[formats++] = "bf16";
+    out->formats[formats++] = "fp16";
+    out->formats[formats++] = "int8";
+}
+
+/* ---- Complaints ----------------------------------------------------------------------------------------------------------------- */
+
+/* Kernels that may complain have a number: their place in the list, from 1. */
+qs_status qs__cuda_complaints_enter(qs__cuda *cuda, qs__cuda_kernel *kernel) {
+    int at = 0;
+    if (!kernel->complain) return QS_OK;
+    while (at < cuda->complainers && cuda->complainer[at])
+        at++;
+    if (at == cuda->complainers) {
+        const qs__cuda_kernel **larger = realloc(cuda->complainer, (size_t)(2 * at + 8) * sizeof *larger);
+        if (!larger) return qs_fail(QS_OUT_OF_MEMORY, "no memory for a list of kernels");
+        memset(larger + at, 0, (size_t)(at + 8) * sizeof *larger);
+        cuda->complainer = larger;
+        cuda->complainers = 2 * at + 8;
+    }
+    cuda->complainer[at] = kernel;
+    kernel->number = at + 1;
+    return QS_OK;
+}
+
+void qs__cuda_complaints_leave(qs__cuda *cuda, const qs__cuda_kernel *kernel) {
+    if (kernel->number > 0) cuda->complainer[kernel->number - 1] = NULL;
+}
+
+qs_status qs__cuda_complaints_take(qs__cuda *cuda) {
+    const qs__cuda_complaint found = *(volatile qs__cuda_complaint *)cuda->complaint;
+    char text[QS_CASE_TEXT];
+    if (found.number == 0) return QS_OK;
+    memset(cuda->complaint, 0, sizeof *cuda->complaint);
+    const qs__cuda_kernel *kernel = found.number <= cuda->complainers ? cuda->complainer[found.number - 1] : NULL;
+    if (!kernel) return qs_fail(QS_FAILED, "a kernel that was released found value %d at %lld", found.value, (long long)found.index);
+    return qs_fail_within(kernel->complain(kernel, &found), "%s", qs_case_text(&kernel->one, text));
+}
+
+/* ---- Kernels --------------------------------------------------------------------------------------------------------------------- */
+
+static void kernel_release(void *state) {
+    qs__cuda_kernel *kernel = state;
+    qs__cuda *cuda = kernel->cuda;
+    if (cuda && kernel->ready) {
+        (void)cuda->driver->stream_wait(cuda->stream[QS_QUEUE_KERNELS]); /* it may be queued */
+        qs__cuda_complaints_leave(cuda, kernel);
+    }
+    qs__cuda_kernel_clear(kernel);
+    free(kernel);
+}
+
+static qs_status cuda_fact(void *state, const qs_case *one, const char *name, qs_kernel_fact *out) {
+    qs__cuda_kernel *kernel = NULL;
+    QS_TRY(qs_allocate(1, sizeof *kernel, &kernel));
+    const qs_status status = qs__cuda_choose(state, one, name, kernel);
+    if (status == QS_OK) {
+        *out = (qs_kernel_fact){.scratch_bytes = kernel->scratch_bytes};
+        snprintf(out->kernel, sizeof out->kernel, "%s", kernel->name);
+    }
+    kernel_release(kernel);
+    return status;
+}
+
+static qs_status cuda_candidates(void *state, const qs_case *one, qs_kernel_fact *out, int *count) {
+    return qs__cuda_candidates(state, one, out, count);
+}
+
+static qs_status kernel_bind(qs__cuda_kernel *kernel, const qs_location *operand, qs_location scratch) {
+    qs__cuda *cuda = kernel->cuda;
+    for (int i = 0; i < kernel->one.operands; i++)
+        if (kernel->one.operand[i].format) kernel->operand[i] = qs__cuda_address(operand[i]);
+    kernel->scratch = scratch.memory ? qs__cuda_address(scratch) : 0;
+    QS_TRY(qs__cuda_complaints_enter(cuda, kernel));
+    kernel->ready = true;
+    if (cuda->speed < 1) {
+        QS_TRY(qs__cuda_function_find(cuda, "rest_begin", &kernel->rest[0]));
+        QS_TRY(qs__cuda_function_find(cuda, "rest_end", &kernel->rest[1]));
+    }
+    return kernel->prepare ? kernel->prepare(kernel) : QS_OK;
+}
+
+static qs_status cuda_prepare(void *state, const qs_case *one, const char *name, const qs_location *operand, qs_location scratch,
+                              void **out) {
+    qs__cuda_kernel *kernel = NULL;
+    QS_TRY(qs_allocate(1, sizeof *kernel, &kernel));
+    qs_status status = qs__cuda_choose(state, one, name, kernel);
+    if (status == QS_OK) status = kernel_bind(kernel, operand, scratch);
+    if (status != QS_OK) {
+        kernel_release(kernel);
+        return status;
+    }
+    *out = kernel;
+    return QS_OK;
+}
+
+static qs_status cuda_run(void *state, const qs_run *run) {
+    qs__cuda_kernel *kernel = state;
+    const qs__cuda *cuda = kernel->cuda;
+    if (cuda->speed >= 1) return kernel->run(kernel, run);
+    const qs__cuda_rest_job rest = {.clock = cuda->clock, .factor = 1 / cuda->speed - 1};
+    const CUstream stream = cuda->stream[QS_QUEUE_KERNELS];
+    QS_TRY(qs__cuda_put(cuda, stream, kernel->rest[0], 1, 1, 0, &rest));
+    QS_TRY(kernel->run(kernel, run));
+    return qs__cuda_put(cuda, stream, kernel->rest[1], 1, 1, 0, &rest);
+}
+
+/* ---- What families ask -------------------------------------------------------------------------------------------------------------- */
+
+CUdeviceptr qs__cuda_at(const qs__cuda_kernel *kernel, qs_role role) {
+    return qs__case_has(&kernel->one, role) ? kernel->operand[qs_case_position(&kernel->one, role)] : 0;
+}
+
+qs__cuda_format qs__cuda_format_of(const qs_format *format) {
+    static const struct {
+        const char *name;
+        qs__cuda_kind kind;
+    } plain[] = {
+        {"fp32", QS__CUDA_FP32}, {"bf16", QS__CUDA_BF16}, {"fp16", QS__CUDA_FP16}, {"e5m2", QS__CUDA_E5M2}, {"e4m3fn", QS__CUDA_E4M3}};
+    qs__cuda_format out = {.kind = format->kind == QS_KIND_INTEGER ? QS__CUDA_INTEGER : QS__CUDA_FLOAT,
+                           .bits = format->bits,
+                           .exponent_bits = format->exponent_bits,
+                           .mantissa_bits = format->mantissa_bits,
+                           .bias = format->bias,
+                           .specials = (int)format->specials,
+                           .is_unsigned = format->is_unsigned,
+                           .max = (float)format->max,
+                           .min_normal = (float)format->min_normal,
+                           .min_subnormal = (float)format->min_subnormal};
+    for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
+        if (!strcmp(format->name, plain[i].name)) out.kind = plain[i].kind;
+    return out;
+}
+
+qs__cuda_values qs__cuda_values_of(const qs__cuda_kernel *kernel, qs_role role) {
+    const qs_case *one = &kernel->one;
+    if (!qs__case_has(one, role)) return (qs__cuda_values){0};
+    return (qs__cuda_values){
+        .at = qs__cuda_at(kernel, role), .count = qs__case_count(one, role), .format = qs__cuda_format_of(qs__case_format(one, role))};
+}
+
+size_t qs__cuda_scratch(qs__cuda_kernel *kernel, size_t bytes) {
+    enum { UNIT = 256 };
+    const size_t at = kernel->scratch_bytes;
+    kernel->scratch_bytes = (at + bytes + UNIT - 1) / UNIT * UNIT;
+    return at;
+}
+
+const qs__backend qs__device_cuda = {
+    .name = "cuda",
+    .open = cuda_open,
+    .close = cuda_close,
+    .describe = cuda_describe,
+    .fact = cuda_fact,
+    .candidates = cuda_candidates,
+    .prepare = cuda_prepare,
+    .run = cuda_run,
+    .release = kernel_release,
+    .stage = &qs__cuda_stage,
+};

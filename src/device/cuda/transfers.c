@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Copies between host and device, through memory of the host that the device reaches by itself (pinned): what is written is taken before
+ * the call returns, what is read goes to its place once it has arrived, and neither stops the host or a queue. */
+#include "cuda/cuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLOTS = 8, SLOT_BYTES = 4 << 20 };
+
+/* A piece of a copy. Slots are used in turn. */
+typedef struct slot {
+    char *memory;
+    CUevent done; /* of its copy */
+    bool used;
+    uint64_t number; /* of the read that it is part of; 0: it is part of a write */
+    void *to;
+    size_t bytes;
+} slot;
+
+typedef struct lane {
+    slot slot[SLOTS];
+    uint64_t reads;        /* numbers of reads: 1 ... reads */
+    uint64_t next, oldest; /* slots oldest ... next - 1 (modulo SLOTS) may be in use */
+} lane;
+
+struct qs__transfers {
+    lane lane[QS_QUEUES];
+};
+
+qs_status qs__transfers_open(qs__cuda *cuda) {
+    const qs__driver *driver = cuda->driver;
+    QS_TRY(qs_allocate(1, sizeof *cuda->transfers, &cuda->transfers));
+    for (int queue = 0; queue < QS_QUEUES; queue++)
+        for (int i = 0; i < SLOTS; i++) {
+            slot *one = &cuda->transfers->lane[queue].slot[i];
+            void *memory = NULL;
+            QS_TRY(qs__cuda_check(cuda, driver->host_allocate(&memory, SLOT_BYTES, 0), "pinned memory for copies"));
+            one->memory = memory;
+            QS_TRY(qs__cuda_check(cuda, driver->event_create(&one->done, CU_EVENT_DISABLE_TIMING), "an event for copies"));
+        }
+    return QS_OK;
+}
+
+void qs__transfers_close(qs__cuda *cuda) {
+    const qs__driver *driver = cuda->driver;
+    for (int queue = 0; cuda->transfers && queue < QS_QUEUES; queue++)
+        for (int i = 0; i < SLOTS; i++) {
+            slot *one = &cuda->transfers->lane[queue].slot[i];
+            if (one->done) driver->event_destroy(one->done);
+            if (one->memory) driver->host_free(one->memory);
+        }
+    free(cuda->transfers);
+    cuda->transfers = NULL;
+}
+
+/* Waits for the oldest slot's copy, and brings what was read to its place. */
+static qs_status oldest_finish(qs__cuda *cuda, lane *one) {
+    slot *oldest = &one->slot[one->oldest++ % SLOTS];
+    const CUresult result = cuda->driver->event_wait(oldest->done);
+    if (result == CUDA_SUCCESS && oldest->number) memcpy(oldest->to, oldest->memory, oldest->bytes);
+    oldest->used = false;
+    return qs__cuda_check(cuda, result, "a copy between host and device");
+}
+
+static qs_status slot_take(qs__cuda *cuda, lane *one, slot **out) {
+    if (one->next - one->oldest == SLOTS) QS_TRY(oldest_finish(cuda, one));
+    *out = &one->slot[one->next++ % SLOTS];
+    (*out)->used = true;
+    return QS_OK;
+}
+
+qs_status qs__transfers_write(qs__cuda *cuda, int queue, CUdeviceptr to, const void *from, size_t bytes) {
+    const qs__driver *driver = cuda->driver;
+    for (size_t at = 0; at < bytes; at += SLOT_BYTES) {
+        const size_t piece = bytes - at < SLOT_BYTES ? bytes - at : SLOT_BYTES;
+        slot *one;
+        QS_TRY(slot_take(cuda, &cuda->transfers->lane[queue], &one));
+        one->number = 0;
+        memcpy(one->memory, (const char *)from + at, piece);
+        QS_TRY(qs__cuda_check(cuda, driver->copy_in(to + at, one->memory, piece, cuda->stream[queue]), "a copy to the device"));
+        QS_TRY(qs__cuda_check(cuda, driver->event_record(one->done, cuda->stream[queue]), "a copy to the device"));
+    }
+    return QS_OK;
+}
+
+qs_status qs__transfers_read(qs__cuda *cuda, int queue, CUdeviceptr from, void *to, size_t bytes) {
+    const qs__driver *driver = cuda->driver;
+    lane *here = &cuda->transfers->lane[queue];
+    here->reads++;
+    for (size_t at = 0; at < bytes; at += SLOT_BYTES) {
+        const size_t piece = bytes - at < SLOT_BYTES ? bytes - at : SLOT_BYTES;
+        slot *one;
+        QS_TRY(slot_take(cuda, here, &one));
+        one->number = here->reads;
+        one->to = (char *)to + at;
+        one->bytes = piece;
+        QS_TRY(qs__cuda_check(cuda, driver->copy_out(one->memory, from + at, piece, cuda->stream[queue]), "a copy from the device"));
+        QS_TRY(qs__cuda_check(cuda, driver->event_record(one->done, cuda->stream[queue]), "a copy from the device"));
+    }
+    return QS_OK;
+}
+
+uint64_t qs__transfers_last(const qs__cuda *cuda, int queue) {
+    return cuda->transfers->lane[queue].reads;
+}
+
+/* Writes in between are done as well, since a queue is in order. */
+void qs__transfers_finish(qs__cuda *cuda, int queue, uint64_t last) {
+    lane *here = &cuda->transfers->lane[queue];
+    uint64_t end = here->oldest;
+    for (uint64_t i = here->oldest; i < here->next; i++) {
+        const slot *one = &here->slot[i % SLOTS];
+        if (one->number > 0 && one->number <= last) end = i + 1;
+    }
+    while (here->oldest < end)
+        (void)oldest_finish(cuda, here); /* a failure is told by the wait that this is part of */
+}
