@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What kernels share: values in storage of any format, complaints about data, and reductions of a block.
+ *
+ * Which format an operand has is a field of its job, the same for all threads: branches on it cost no divergence. Values come one by one,
+ * or in eights of memory order, whose accesses are of 16 bytes where the format allows:
+ *     for (int64_t i = 8 * thread_number(); i < v.count; i += 8 * thread_count()) { float x[8]; value_load8(v, i, x); ... } */
+#ifndef QSYNC_DEVICE_CUDA_VALUES_CUH
+#define QSYNC_DEVICE_CUDA_VALUES_CUH
+
+#include "cuda/arithmetic.cuh"
+
+/* ---- Threads -------------------------------------------------------------------------------------------------------------------- */
+
+/* This thread among all of the grid, and how many they are: of loops that stride over elements. */
+QS_CUDA_DEVICE int64_t thread_number() {
+    return (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+}
+
+QS_CUDA_DEVICE int64_t thread_count() {
+    return (int64_t)gridDim.x * blockDim.x;
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------------------------------------------- */
+
+template <typename T> QS_CUDA_DEVICE T *pointer(uint64_t at) {
+    return (T *)(uintptr_t)at;
+}
+
+/* Words at an address that is a multiple of their bytes. */
+template <int words> struct alignas(4 * words) packet { uint32_t word[words]; };
+
+template <int words> QS_CUDA_DEVICE packet<words> packet_load(const void *at) {
+    packet<words> out;
+#if defined(__CUDACC__)
+    if (words == 4) {
+        const uint4 x = *(const uint4 *)at;
+        memcpy(&out, &x, sizeof out);
+    } else {
+        const uint2 x = *(const uint2 *)at;
+        memcpy(&out, &x, sizeof out);
+    }
+#else
+    memcpy(&out, at, sizeof out);
+#endif
+    return out;
+}
+
+template <int words> QS_CUDA_DEVICE void packet_store(void *at, const packet<words> &x) {
+#if defined(__CUDACC__)
+    if (words == 4)
+        *(uint4 *)at = make_uint4(x.word[0], x.word[1], x.word[words - 2], x.word[words - 1]);
+    else
+        *(uint2 *)at = make_uint2(x.word[0], x.word[1]);
+#else
+    memcpy(at, &x, sizeof x);
+#endif
+}
+
+/* ---- Strings of bits: formats whose codes are no whole bytes ------------------------------------------------------------------------ */
+
+/* Code i of a string of `count` codes; no byte beyond the string is read. */
+QS_CUDA_DEVICE uint32_t string_load(const uint8_t *at, int bits, int64_t i) {
+    const uint64_t first = (uint64_t)i * (uint64_t)bits;
+    const int skipped = (int)(first & 7);
+    uint64_t word = 0;
+    for (int b = 0; 8 * b < skipped + bits; b++)
+        word |= (uint64_t)at[(first >> 3) + (uint64_t)b] << (8 * b);
+    return (uint32_t)(word >> skipped) & (bits == 32 ? UINT32_MAX : (1u << bits) - 1);
+}
+
+/* Writes code i; others write their own into the same bytes meanwhile. */
+QS_CUDA_DEVICE void string_store(uint8_t *at, int bits, int64_t i, uint32_t code) {
+    const uint64_t first = (uint64_t)i * (uint64_t)bits + ((uint64_t)(uintptr_t)at & 3) * 8;
+    unsigned *word = (unsigned *)((uintptr_t)at & ~(uintptr_t)3) + (first >> 5);
+    const uint64_t mask = (bits == 32 ? UINT32_MAX : (1ull << bits) - 1) << (first & 31), placed = (uint64_t)code << (first & 31);
+    for (int half = 0; half < 2; half++) {
+        const unsigned taken = (unsigned)(mask >> (32 * half)), value = (unsigned)(placed >> (32 * half));
+        if (!taken) break;
+        unsigned old = word[half], before;
+        do {
+            before = old;
+            old = atomicCAS(word + half, before, (before & ~taken) | value);
+        } while (old != before);
+    }
+}
+
+/* ---- Values -------------------------------------------------------------------------------------------------------------------------- */
+
+/* Storage codes of floats, and bytes of integers (sign-extended). */
+QS_CUDA_DEVICE uint32_t code_load(const qs__cuda_values &v, int64_t i) {
+    switch (v.format.kind) {
+    case QS__CUDA_FP32:
+        return pointer<const uint32_t>(v.at)[i];
+    case QS__CUDA_BF16:
+    case QS__CUDA_FP16:
+        return pointer<const uint16_t>(v.at)[i];
+    case QS__CUDA_E4M3:
+    case QS__CUDA_E5M2:
+        return pointer<const uint8_t>(v.at)[i];
+    case QS__CUDA_INTEGER:
+        return (uint32_t)pointer<const int8_t>(v.at)[i];
+    default:
+        return string_load(pointer<const uint8_t>(v.at), v.format.bits, i);
+    }
+}
+
+QS_CUDA_DEVICE void code_store(const qs__cuda_values &v, int64_t i, uint32_t code) {
+    switch (v.format.kind) {
+    case QS__CUDA_FP32:
+        pointer<uint32_t>(v.at)[i] = code;
+        return;
+    case QS__CUDA_BF16:
+    case QS__CUDA_FP16:
+        pointer<uint16_t>(v.at)[i] = (uint16_t)code;
+        return;
+    case QS__CUDA_E4M3:
+    case QS__CUDA_E5M2:
+    case QS__CUDA_INTEGER:
+        pointer<uint8_t>(v.at)[i] = (uint8_t)code;
+        return;
+    default:
+        string_store(pointer<uint8_t>(v.at), v.format.bits, i, code);
+    }
+}
+
+/* The value of a code, as code_load gives it. */
+QS_CUDA_DEVICE float value_of(const qs__cuda_format &format, uint32_t code) {
+    switch (format.kind) {
+    case QS__CUDA_FP32:
+        return float_of(code);
+    case QS__CUDA_BF16:
+        return bf16_decode(code);
+    case QS__CUDA_FP16:
+        return fp16_decode(code);
+    case QS__CUDA_E4M3:
+        return e4m3_decode(code);
+    case QS__CUDA_E5M2:
+        return e5m2_decode(code);
+    case QS__CUDA_INTEGER:
+        return (float)(int)code;
+    default:
+        return decode(plan_of(format), code);
+    }
+}
+
+/* And the code of the nearest value, as qs_convert_from_fp32 with QS_NEAREST_EVEN and QS_OVERFLOW_DEFAULT; integers: as qs_round_value. */
+QS_CUDA_DEVICE uint32_t code_of(const qs__cuda_format &format, float x) {
+    switch (format.kind) {
+    case QS__CUDA_FP32:
+        return bits_of(x);
+    case QS__CUDA_BF16:
+        return bf16_encode(x);
+    case QS__CUDA_FP16:
+        return fp16_encode(x);
+    case QS__CUDA_E4M3:
+        return e4m3_encode(x);
+    case QS__CUDA_E5M2:
+        return e5m2_encode(x);
+    case QS__CUDA_INTEGER:
+        return (uint32_t)quantize_value(fixed_range_of(format), QS_NEAREST_EVEN, 1.0f, x, 0);
+    default:
+        return round_float(plan_of(format), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, x, 0).code;
+    }
+}
+
+/* The same with any rounding and policy: qs_convert_from_fp32. fp32 is copied, NaNs as they are, unless it saturates. */
+QS_CUDA_DEVICE uint32_t round_code(const qs__cuda_format &format, int rounding, int overflow, float x, uint32_t random) {
+    if (format.kind == QS__CUDA_FP32 && overflow != QS_OVERFLOW_SATURATE) return bits_of(x);
+    return round_float(plan_of(format), rounding, overflow, x, random).code;
+}
+
+/* qs_round_value, integers too. */
+QS_CUDA_DEVICE float round_value(const qs__cuda_format &format, int rounding, int overflow, float x, uint32_t random, bool *overflowed) {
+    if (format.kind == QS__CUDA_INTEGER) {
+        const float code = (float)quantize_value(fixed_range_of(format), rounding, 1.0f, x, random >> 16);
+        const float wide = (float)quantize_value({-0x1p10f, 0x1p10f}, rounding, 1.0f, x, random >> 16);
+        *overflowed = wide != code || bits_of(x) << 1 > INFINITY_BITS << 1;
+        return code;
+    }
+    const rounded out = round_float(plan_of(format), rounding, overflow, x, random);
+    *overflowed = out.overflowed;
+    return out.value;
+}
+
+QS_CUDA_DEVICE float value_load(const qs__cuda_values &v, int64_t i) {
+    return value_of(v.format, code_load(v, i));
+}
+
+QS_CUDA_DEVICE void value_store(const qs__cuda_values &v, int64_t i, float x) {
+    code_store(v, i, code_of(v.format, x));
+}
+
+/* ---- Eights: i is a multiple of 8; what lies behind v.count is read as 0 and not written ------------------------------------------------- */
+
+QS_CUDA_DEVICE void code_load8(const qs__cuda_values &v, int64_t i, uint32_t code[8]) {
+    const int kind = v.format.kind;
+    if (i + 8 > v.count) {
+        QS_CUDA_UNROLL
+        for (int j = 0; j < 8; j++)
+            code[j] = i + j < v.count ? code_load(v, i + j) : 0;
+    } else if (kind == QS__CUDA_FP32) {
+        QS_CUDA_UNROLL
+        for (int h = 0; h < 2; h++) {
+            const packet<4> in = packet_load<4>(pointer<const uint32_t>(v.at) + i + 4 * h);
+            QS_CUDA_UNROLL
+            for (int j = 0; j < 4; j++)
+                code[4 * h + j] = in.word[j];
+        }
+    } else if (kind == QS__CUDA_BF16 || kind == QS__CUDA_FP16) {
+        const packet<4> in = packet_load<4>(pointer<const uint16_t>(v.at) + i);
+        QS_CUDA_UNROLL
+        for (int j = 0; j < 8; j++)
+            code[j] = in.word[j / 2] >> (j % 2 * 16) & 0xFFFFu;
+    } else if (kind == QS__CUDA_FLOAT) {
+        QS_CUDA_UNROLL
+        for (int j = 0; j < 8; j++)
+            code[j] = string_load(pointer<const uint8_t>(v.at), v.format.bits, i + j);
+    } else {
+        const packet<2> in = packet_load<2>(pointer<const uint8_t>(v.at) + i);
+        QS_CUDA_UNROLL
+        for (int j = 0; j < 8; j++) {
+            const uint32_t byte = in.word[j / 4] >> (j % 4 * 8) & 0xFFu;
+            code[j] = kind == QS__CUDA_INTEGER ? (uint32_t)(int8_t)byte : byte;
+        }
+    }
+}
+
+/* Eight codes of a string fill `bits` whole bytes, which are this thread's alone; the last ones of a string less. */
+QS_CUDA_DEVICE void string_store8(const qs__cuda_values &v, int64_t i, const uint32_t code[8]) {
+    const int bits = v.format.bits, codes = (int)least<int64_t>(v.count - i, 8);
+    uint8_t *at = pointer<uint8_t>(v.at) + i / 8 * bits;
+    uint64_t waiting = 0;
+    int filled = 0;
+    QS_CUDA_UNROLL
+    for (int j = 0; j < 8; j++) {
+        if (j >= codes) break;
+        waiting |= (uint64_t)code[j] << filled;
+        for (filled += bits; filled >= 8; filled -= 8) {
+            *at++ = (uint8_t)waiting;
+            waiting >>= 8;
+        }
+    }
+    if (filled) *at = (uint8_t)waiting;
+}
+
+QS_CUDA_DEVICE void code_store8(const qs__cuda_values &v, int64_t i, const uint32_t code[8]) {
+    const int kind = v.format.kind;
+    if (kind == QS__CUDA_FLOAT) {
+        string_store8(v, i, code);
+    } else if (i + 8 > v.count) {
+        QS_CUDA_UNROLL
+        for (int j = 0; j < 8; j++)
+            if (i + j < v.count) code_store(v, i + j, code[j]);
+    } else if (kind == QS__CUDA_FP32) {
+        QS_CUDA_UNROLL
+        for (int h = 0; h < 2; h++) {
+            const packet<4> out = {{code[4 * h], code[4 * h + 1], code[4 * h + 2], code[4 * h + 3]}};
+            packet_store(pointer<uint32_t>(v.at) + i + 4 * h, out);
+        }
+    } else if (kind == QS__CUDA_BF16 || kind == QS__CUDA_FP16) {
+        packet<4> out;
+        QS_CUDA_UNROLL
+        for (int j = 0; j < 4; j++)
+            out.word[j] = (code[2 * j] & 0xFFFFu) | code[2 * j + 1] << 16;
+        packet_store(pointer<uint16_t>(v.at) + i, out);
+    } else {
+        packet<2> out;
+        QS_CUDA_UNROLL
+        for (int j = 0; j < 2; j++)
+            out.word[j] = (code[4 * j] & 0xFFu) | (code[4 * j + 1] & 0xFFu) << 8 | (code[4 * j + 2] & 0xFFu) << 16 | code[4 * j + 3] << 24;
+        packet_store(pointer<uint8_t>(v.at) + i, out);
+    }
+}
+
+QS_CUDA_DEVICE void value_load8(const qs__cuda_values &v, int64_t i, float x[8]) {
+    uint32_t code[8];
+    code_load8(v, i, code);
+    QS_CUDA_UNROLL
+    for (int j = 0; j < 8; j++)
+        x[j] = value_of(v.format, code[j]);
+}
+
+QS_CUDA_DEVICE void value_store8(const qs__cuda_values &v, int64_t i, const float x[8]) {
+    uint32_t code[8];
+    QS_CUDA_UNROLL
+    for (int j = 0; j < 8; j++)
+        code[j] = code_of(v.format, x[j]);
+    code_store8(v, i, code);
+}
+
+/* ---- Complaints ---------------------------------------------------------------------------------------------------------------------- */
+
+/* What is wrong with the data, unless something was before: `at` and `number` are of the job. */
+QS_CUDA_DEVICE void complain(uint64_t at, int number, int value, int64_t index) {
+    qs__cuda_complaint *complaint = pointer<qs__cuda_complaint>(at);
+    if (atomicCAS(&complaint->number, 0, number) != 0) return;
+    complaint->value = value;
+    complaint->index = index;
+}
+
+/* ---- Reductions ------------------------------------------------------------------------------------------------------------------------ */
+
+/* All threads of a block (a multiple of 32) take part, and all have the result. The order is fixed: a tree over the lanes of a warp, then
+ * warp by warp. */
+constexpr int WARP = 32, MOST_WARPS = 32;
+constexpr unsigned WHOLE_WARP = 0xFFFFFFFFu;
+
+struct sum_of {
+    template <typename T> QS_CUDA_DEVICE_MEMBER T operator()(T a, T b) const {
+        return a + b;
+    }
+};
+
+struct largest_of {
+    template <typename T> QS_CUDA_DEVICE_MEMBER T operator()(T a, T b) const {
+        return largest(a, b);
+    }
+};
+
+struct least_of {
+    template <typename T> QS_CUDA_DEVICE_MEMBER T operator()(T a, T b) const {
+        return least(a, b);
+    }
+};
+
+template <typename T, typename Two> QS_CUDA_DEVICE T warp_reduce(T x, Two two) {
+    for (int distance = WARP / 2; distance > 0; distance /= 2)
+        x = two(x, __shfl_xor_sync(WHOLE_WARP, x, distance));
+    return x;
+}
+
+template <typename T, typename Two> QS_CUDA_DEVICE T block_reduce(T x, Two two) {
+    __shared__ T part[MOST_WARPS];
+    const int warps = (int)blockDim.x / WARP;
+    x = warp_reduce(x, two);
+    if (warps == 1) return x;
+    __syncthreads(); /* what an earlier reduction left was read */
+    if (threadIdx.x % WARP == 0) part[threadIdx.x / WARP] = x;
+    __syncthreads();
+    x = part[0];
+    for (int w = 1; w < warps; w++)
+        x = two(x, part[w]);
+    return x;
+}
+
+template <typename T> QS_CUDA_DEVICE T warp_sum(T x) {
+    return warp_reduce(x, sum_of());
+}
+
+template <typename T> QS_CUDA_DEVICE T block_sum(T x) {
+    return block_reduce(x, sum_of());
+}
+
+/* Of floats that are not NaN, and of integers: magnitudes as bits, whose order has NaN on top. */
+template <typename T> QS_CUDA_DEVICE T block_max(T x) {
+    return block_reduce(x, largest_of());
+}
+
+template <typename T> QS_CUDA_DEVICE T block_min(T x) {
+    return block_reduce(x, least_of());
+}
+
+#endif
