@@ -48,13 +48,13 @@ struct qs_shim_registration {
     }
 };
 
-#define QS_CUDA_GLOBAL(name, job_type)                                                                                                   \
-    static void name([[maybe_unused]] const job_type &job);                                                                              \
-    static void name##_enter(const void *job) {                                                                                          \
-        name(*static_cast<const job_type *>(job));                                                                                       \
-    }                                                                                                                                    \
-    static qs_shim_kernel name##_known = {#name, sizeof(job_type), name##_enter, nullptr};                                               \
-    static const qs_shim_registration name##_registration(&name##_known);                                                                \
+#define QS_CUDA_GLOBAL(name, job_type)                                                     \
+    static void name([[maybe_unused]] const job_type &job);                                \
+    static void name##_enter(const void *job) {                                            \
+        name(*static_cast<const job_type *>(job));                                         \
+    }                                                                                      \
+    static qs_shim_kernel name##_known = {#name, sizeof(job_type), name##_enter, nullptr}; \
+    static const qs_shim_registration name##_registration(&name##_known);                  \
     static void name([[maybe_unused]] const job_type &job)
 
 /* ---- Threads ------------------------------------------------------------------------------------------------------------------- */
@@ -88,7 +88,8 @@ struct qs_shim_lanes {
 };
 qs_shim_lanes qs_shim_warp_meet(const char *what, unsigned mask, uint64_t value);
 
-template <typename T> T qs_shim_from(const char *what, unsigned mask, T value, int width, int (*whose)(int lane, int by, int width), int by) {
+template <typename T>
+T qs_shim_from(const char *what, unsigned mask, T value, int width, int (*whose)(int lane, int by, int width), int by) {
     static_assert(sizeof(T) <= 8, "a warp exchanges values of up to 8 bytes");
     uint64_t bits = 0;
     memcpy(&bits, &value, sizeof value);
@@ -163,9 +164,7 @@ template <typename T> T __reduce_min_sync(unsigned mask, T value) {
 /* ---- Atomics: one thread runs at a time ------------------------------------------------------------------------------------------ */
 
 /* The pointer says of what type the value is. */
-template <typename T> struct qs_shim_plain {
-    typedef T type;
-};
+template <typename T> struct qs_shim_plain { typedef T type; };
 template <typename T> T atomicAdd(T *at, typename qs_shim_plain<T>::type value) {
     const T old = *at;
     *at = old + value;
@@ -201,9 +200,12 @@ template <typename T> T atomicCAS(T *at, typename qs_shim_plain<T>::type expecte
     if (old == expected) *at = value;
     return old;
 }
-static inline void __threadfence() {}
-static inline void __threadfence_block() {}
-static inline void __threadfence_system() {}
+static inline void __threadfence() {
+}
+static inline void __threadfence_block() {
+}
+static inline void __threadfence_system() {
+}
 
 /* ---- Arithmetic ------------------------------------------------------------------------------------------------------------------ */
 
@@ -310,18 +312,19 @@ template <typename T> static inline T __ldcs(const T *at) {
 template <typename T> static inline void __stcs(T *at, T value) {
     *at = value;
 }
-static inline void __nanosleep(unsigned) {}
+static inline void __nanosleep(unsigned) {
+}
 [[noreturn]] void qs_shim_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 [[noreturn]] static inline void __trap() {
     qs_shim_fail("a kernel trapped");
 }
 
-#define QS_SHIM_EXTREMES(type)                                                                                                           \
-    static inline type min(type a, type b) {                                                                                             \
-        return b < a ? b : a;                                                                                                            \
-    }                                                                                                                                    \
-    static inline type max(type a, type b) {                                                                                             \
-        return a < b ? b : a;                                                                                                            \
+#define QS_SHIM_EXTREMES(type)               \
+    static inline type min(type a, type b) { \
+        return b < a ? b : a;                \
+    }                                        \
+    static inline type max(type a, type b) { \
+        return a < b ? b : a;                \
     }
 QS_SHIM_EXTREMES(int)
 QS_SHIM_EXTREMES(unsigned)

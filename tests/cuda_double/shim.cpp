@@ -195,7 +195,8 @@ static int warp_threads(int warp) {
 
 int qs_shim_block_meet(int brought, const char *file, int line) {
     if (block.at_block && (line != block.line || strcmp(file, block.file)))
-        qs_shim_fail("%s: threads of a block wait at two barriers, %s:%d and %s:%d", block.kernel->name, block.file, block.line, file, line);
+        qs_shim_fail("%s: threads of a block wait at two barriers, %s:%d and %s:%d", block.kernel->name, block.file, block.line, file,
+                     line);
     block.file = file;
     block.line = line;
     block.brought += brought;
@@ -252,10 +253,11 @@ static bool next_ready() {
     }
     for (int thread = 0; thread < block.threads; thread++)
         if (block.state[thread] == AT_WARP)
-            qs_shim_fail("%s: %d lanes of a warp (thread %d among them) wait at %s for the others, of %d threads %d have ended and %d wait at "
-                         "a barrier of the block",
-                         block.kernel->name, block.warp[thread / LANES].came, thread, block.warp[thread / LANES].what, block.threads,
-                         block.ended, block.at_block);
+            qs_shim_fail(
+                "%s: %d lanes of a warp (thread %d among them) wait at %s for the others, of %d threads %d have ended and %d wait at "
+                "a barrier of the block",
+                block.kernel->name, block.warp[thread / LANES].came, thread, block.warp[thread / LANES].what, block.threads, block.ended,
+                block.at_block);
     qs_shim_fail("%s: %d of %d threads wait at the barrier %s:%d, %d have ended", block.kernel->name, block.at_block, block.threads,
                  block.file, block.line, block.ended);
 }
