@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* CUDA C++ for a host compiler, as far as our own kernels go: a kernel is a function that is found by its name, and a block of threads runs on
- * one thread of the host. A test double.
+/* CUDA C++ for a host compiler, as far as our own kernels go: a kernel is a function that is found by its name, and a block of threads runs
+ * on one thread of the host. A test double.
  *
  * Threads of a block run one after the other until they end or meet a barrier or an exchange with their warp; then each is a fiber that
  * goes on when all have come (shim.cpp). What a GPU leaves undefined ends the process with a message: threads that end, or wait elsewhere,
