@@ -145,7 +145,7 @@ static const option_row option_rows[] = {
     {OPTION(bench, steps, "steps", "N", "timed steps, or rounds of --tune"), .standard = "12", .minimum = 1},
     {OPTION_THREADS(bench)},
     {OPTION_ISA(bench)},
-    {OPTION(bench, backend, "backend", "NAME", "cpu, ref or far"), .standard = "cpu"},
+    {OPTION(bench, backend, "backend", "NAME", "cpu, ref, far or cuda"), .standard = "cpu"},
     {OPTION(bench, kernels, "kernels", NULL, "also every kernel by name")},
     {OPTION(bench, breakdown, "breakdown", NULL, "also what each operator's passes take of a step")},
     {OPTION(bench, tune, "tune", NULL, "instead: which kernels are the fastest, for later runs"),

@@ -9,7 +9,7 @@
 
 static const option_row worker_rows[] = {
     {OPTION(worker_options, cluster, "cluster", "FILE", "device classes; without it: one rank on this machine")},
-    {OPTION(worker_options, backend, "backend", "NAME", "device without a cluster file: cpu, ref or far"), .standard = "cpu"},
+    {OPTION(worker_options, backend, "backend", "NAME", "device without a cluster file: cpu, ref, far or cuda"), .standard = "cpu"},
     {OPTION(worker_options, threads, "threads", "N", "threads without a cluster file"), .standard = "1", .minimum = 1},
     {OPTION(worker_options, unpinned, "no-pinning", NULL, "do not give every thread a core of its own")},
 };
@@ -27,21 +27,35 @@ static qs_status ranks_check(const worker_options *options, const worker *one) {
 }
 
 /* A device that has memory of its own has as much as the class says. */
-qs_status class_device_open(const qs_class *one, double speed, qs_device **out) {
-    const qs_device_options options = {.backend = one->backend,
-                                       .threads = one->threads,
-                                       .isa = one->isa,
-                                       .speed = speed,
-                                       .far = {.runs = one->far_runs[0] ? one->far_runs : NULL,
-                                               .bytes_per_second = one->far_bytes_per_second,
-                                               .latency_us = one->far_latency_us,
-                                               .memory_bytes = one->memory_capacity}};
+qs_status class_device_open(const qs_class *one, double speed, int turn, qs_device **out) {
+    const qs_device_options options = {
+        .backend = one->backend,
+        .threads = one->threads,
+        .isa = one->isa[0] ? one->isa : NULL,
+        .speed = speed,
+        .far = {.runs = one->far_runs[0] ? one->far_runs : NULL,
+                .bytes_per_second = one->far_bytes_per_second,
+                .latency_us = one->far_latency_us,
+                .memory_bytes = one->memory_capacity},
+        .cuda = {.device = one->cuda_device[0] ? one->cuda_device : NULL, .turn = turn, .memory_bytes = one->memory_capacity}};
     return qs_device_open(&options, out);
+}
+
+/* Before this rank among those of its host whose classes leave open which device they take: each takes the next one. */
+static int turn_of(const worker *one) {
+    const int rank = qs_comm_rank(one->comm), host = qs_comm_host_of(one->comm, rank);
+    int turn = 0;
+    for (int before = 0; before < rank; before++) {
+        const qs_class *class_ = &one->cluster.class_[qs_cluster_class_of(&one->cluster, before)];
+        turn += qs_comm_host_of(one->comm, before) == host && !class_->cuda_device[0] &&
+                strcmp(class_->backend, one->cluster.class_[one->class_index].backend) == 0;
+    }
+    return turn;
 }
 
 static qs_status device_open(worker *one) {
     const qs_class *class_ = &one->cluster.class_[one->class_index];
-    return class_device_open(class_, class_->speed, &one->device);
+    return class_device_open(class_, class_->speed, turn_of(one), &one->device);
 }
 
 static qs_status host_check(const qs_class *one) {

@@ -38,3 +38,22 @@ static const qs__field processor_profile_fields[] = {
 const qs__record qs__cpu_profile_record = {QS__FIELDS(processor_profile_fields), .layout = QS__ONE_LINE};
 const qs__record qs__ref_profile_record = {QS__FIELDS(processor_profile_fields), .layout = QS__ONE_LINE};
 const qs__record qs__far_profile_record = {QS__FIELDS(processor_profile_fields), .layout = QS__ONE_LINE};
+
+/* ---- Kernels on a GPU: cuda ---------------------------------------------------------------------------------------------------------- */
+
+static const qs__field cuda_class_fields[] = {
+    {"device", QS__NAME, QS__LEFT_OUT, QS__AT(qs_class, cuda_device), .values = "index or UUID", .absent = "by turns",
+     .text = "the GPU, by its index (`0`) or UUID (`GPU-...`) as `qsync devices` lists them; all ranks of the class on a host share it. By "
+             "turns: ranks of a host whose classes name none take its GPUs one after the other"},
+    {"threads", QS__COUNT, QS__OPTIONAL, QS__AT(qs_class, threads), .low = 1, .high = QS__MOST_THREADS, .standard = 1,
+     .text = "threads of the process beside the GPU, which load samples and add up gradients"},
+};
+const qs__record qs__cuda_class_record = {QS__FIELDS(cuda_class_fields), .layout = QS__ONE_LINE};
+
+static const qs__field cuda_profile_fields[] = {
+    {"architecture", QS__NAME, QS__REQUIRED, QS__AT(qs_class_profile, isa),
+     .text = "of the GPU (`sm_90`), or `published` where it was estimated"},
+    {"cache_bytes", QS__INTEGER, QS__LEFT_OUT, QS__AT(qs_class_profile, cache_bytes), .unit = "bytes", .absent = "no such model",
+     .text = "of the least-recently-used cache that explains best how kernel times differ from place to place"},
+};
+const qs__record qs__cuda_profile_record = {QS__FIELDS(cuda_profile_fields), .layout = QS__ONE_LINE};

@@ -25,7 +25,7 @@ static const qs__record memory_record = {QS__FIELDS(memory_fields), .layout = QS
 static const qs__field class_fields[] = {
     {"role", QS__CHOICE, QS__REQUIRED, QS__AT(qs_class, inference), .names = roles,
      .text = "which side the class is on; nothing assumes which of the two is slower"},
-    {"backend", QS__NAME, QS__REQUIRED, QS__AT(qs_class, backend), .text = "device backend: `cpu`, `ref`, `far`"},
+    {"backend", QS__NAME, QS__REQUIRED, QS__AT(qs_class, backend), .text = "device backend: `cpu`, `ref`, `far`, `cuda`"},
 #define QS_BACKEND(name)                      \
     {#name,                                   \
      QS__OBJECT,                              \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
-// covers: cpu ref far
+// covers: cpu ref far cuda
 /* Fields of backends: the object of a class that is named after its backend; that of another one is refused; a backend without fields has
  * none. */
 #include "record_samples.h"
@@ -65,10 +65,35 @@ TEST(far_fields) {
     free(again);
 }
 
-TEST(backend_without_fields) {
-    char *text = cluster_of("cuda", ""), *again;
+/* A GPU is named or not; it has no instruction-set ceiling. */
+TEST(cuda_fields) {
+    static const char uuid[] = "GPU-3ee2ab50-1c88-4a53-8e8f-5f0a5e0b7d11";
+    char object[160], *text, *again;
     qs_cluster cluster;
+    snprintf(object, sizeof object, "\"cuda\": {\"device\": \"%s\", \"threads\": 4},", uuid);
+    text = cluster_of("cuda", object);
     assert_ok(qs_cluster_parse(text, "cuda", &cluster));
+    assert_string_equal(cluster.class_[0].cuda_device, uuid);
+    assert_int_equal(cluster.class_[0].threads, 4);
+    assert_ok(qs_cluster_text(&cluster, &again));
+    assert_non_null(strstr(again, object));
+    qs_cluster_release(&cluster);
+    free(text);
+    free(again);
+    text = cluster_of("cuda", "");
+    assert_ok(qs_cluster_parse(text, "cuda", &cluster));
+    assert_string_equal(cluster.class_[0].cuda_device, "");
+    assert_ok(qs_cluster_text(&cluster, &again));
+    assert_non_null(strstr(again, "\"cuda\": {\"threads\": 1},"));
+    qs_cluster_release(&cluster);
+    free(text);
+    free(again);
+}
+
+TEST(backend_without_fields) {
+    char *text = cluster_of("npu", ""), *again;
+    qs_cluster cluster;
+    assert_ok(qs_cluster_parse(text, "npu", &cluster));
     assert_int_equal(cluster.class_[0].threads, 0);
     assert_string_equal(cluster.class_[0].isa, "");
     assert_ok(qs_cluster_text(&cluster, &again));
@@ -89,7 +114,9 @@ TEST(refusals) {
     refuse_cluster("cpu", "\"ref\": {\"threads\": 1},", "classes.a.ref: fields of backend \"ref\", but this class has backend \"cpu\"");
     refuse_cluster("ref", "\"cpu\": {},", "classes.a.cpu: fields of backend \"cpu\", but this class has backend \"ref\"");
     refuse_cluster("cuda", "\"cpu\": {},", "classes.a.cpu: fields of backend \"cpu\", but this class has backend \"cuda\"");
-    refuse_cluster("cuda", "\"cuda\": {},", "unknown field \"cuda\"");
+    refuse_cluster("cuda", "\"cuda\": {\"isa\": \"all\"},", "classes.a.cuda: unknown field \"isa\"");
+    refuse_cluster("cuda", "\"cuda\": {\"device\": 0},", "classes.a.cuda.device");
+    refuse_cluster("npu", "\"npu\": {},", "unknown field \"npu\"");
     refuse_cluster("cpu", "\"threads\": 1,", "unknown field \"threads\"");
     refuse_cluster("cpu", "\"cpu\": {\"threads\": 0},", "classes.a.cpu.threads: 0 is outside 1 .. 4096");
     refuse_cluster("cpu", "\"cpu\": {\"cores\": 1},", "classes.a.cpu: unknown field \"cores\"");
@@ -110,9 +137,20 @@ TEST(profiles) {
     char *text = replaced(profile_sample, "      \"cpu\": {\"threads\": 1, \"isa\": \"all\", \"cache_bytes\": 128},\n", ""), *other, *again;
     qs_profile profile;
     assert_refused(qs_profile_parse(text, "p", &profile), QS_BAD_FILE, "classes.weak: field \"cpu\" is missing");
-    other = replaced(text, "\"backend\": \"cpu\"", "\"backend\": \"cuda\"");
+    other = replaced(text, "\"backend\": \"cpu\"", "\"backend\": \"npu\"");
     assert_ok(qs_profile_parse(other, "p", &profile));
     assert_int_equal(profile.class_[0].threads, 0);
+    assert_ok(qs_profile_text(&profile, &again));
+    assert_string_equal(again, other);
+    qs_profile_release(&profile);
+    free(text);
+    free(other);
+    free(again);
+    text = replaced(profile_sample, "\"backend\": \"cpu\"", "\"backend\": \"cuda\"");
+    other = replaced(text, "\"cpu\": {\"threads\": 1, \"isa\": \"all\",", "\"cuda\": {\"architecture\": \"sm_90\",");
+    assert_ok(qs_profile_parse(other, "p", &profile));
+    assert_string_equal(profile.class_[0].isa, "sm_90");
+    assert_int_equal(profile.class_[0].cache_bytes, 128);
     assert_ok(qs_profile_text(&profile, &again));
     assert_string_equal(again, other);
     qs_profile_release(&profile);
@@ -136,4 +174,4 @@ TEST(older_schema) {
     refuse_profile("qsync/profile/2", "qsync/profile/3", "schema: must be \"qsync/profile/2\", is \"qsync/profile/3\"");
 }
 
-TEST_MAIN(own_object, defaults, far_fields, backend_without_fields, refusals, profiles, older_schema)
+TEST_MAIN(own_object, defaults, far_fields, cuda_fields, backend_without_fields, refusals, profiles, older_schema)

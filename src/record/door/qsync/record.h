@@ -35,10 +35,11 @@ typedef struct qs_class {
     int count;       /* devices (ranks) of this class */
     int hosts;       /* patterns of host names it may run on; 0: any */
     char host[QS_MAX_HOSTS][QS_NAME];
-    int threads; /* this and `isa`: of backends cpu, ref and far; 0 and "": the backend has none */
-    char isa[32];
+    int threads;       /* of backends in backends.def; 0: the backend has none */
+    char isa[32];      /* of backends cpu, ref and far; "": the backend has none */
     char far_runs[16]; /* this and the next two: of backend far (qs_far_options) */
     double far_bytes_per_second, far_latency_us;
+    char cuda_device[64];                    /* of backend cuda: a GPU's index or UUID; "": ranks of a host take its GPUs in turn */
     double speed;                            /* part of the device's compute that is lent */
     int64_t memory_capacity, memory_limit;   /* bytes, 0: none; "30%" in the file refers to the capacity and is resolved by the reader */
     int formats;                             /* compute formats, in the file's order */
@@ -303,8 +304,8 @@ typedef struct qs_class_profile {
     char backend[16], device[96]; /* device: its name, "AMD EPYC ..." */
     char library[64], build[64], date[32];
     double speed;
-    char isa[64]; /* this, `threads` and `cache_bytes`: of backends cpu, ref and far */
-    int threads;
+    char isa[64];        /* of cuda: the architecture, "sm_90" */
+    int threads;         /* of backends cpu, ref and far */
     int64_t cache_bytes; /* 0: no such model */
     qs_conditions conditions;
     qs_quality quality;
