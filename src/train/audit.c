@@ -31,6 +31,7 @@ void qs_audit_release(qs_audit *audit) {
 typedef struct rank_figures {
     double medians[QS_MOST_LENGTHS][QS_PHASE_TIMES + 1];
     int64_t steps[QS_MOST_LENGTHS], arena_bytes, data_bytes, resident_bytes;
+    int64_t staging_bytes;             /* of this process, where the arena is none of its memory; else -1 */
     int64_t programs[QS_MOST_LENGTHS]; /* of training: a smaller step has one of its own */
 } rank_figures;
 
@@ -103,7 +104,8 @@ static void rank_fill(const qs_class *class_, const qs_class_plan *plan, const r
     out->base_bytes = plan->predicted.base_bytes;
     out->communication_bytes = plan->predicted.communication_bytes;
     if (out->base_bytes > 0 && out->predicted_arena >= 0)
-        out->predicted_rss = out->base_bytes + out->program_bytes + out->data_bytes + out->communication_bytes + out->predicted_arena;
+        out->predicted_rss = out->base_bytes + out->program_bytes + out->data_bytes + out->communication_bytes +
+                             (from->staging_bytes >= 0 ? from->staging_bytes : out->predicted_arena);
 }
 
 /* ---- The warning ------------------------------------------------------------------------------------------------------------------ */
@@ -181,11 +183,26 @@ static qs_status audit_fill(const qs__setting *setting, const qs__plans *plans, 
     return QS_OK;
 }
 
+/* Each program has staging of its own; -1 where none has any: the arena is memory of the process. */
+static int64_t staging_sum(const qs__plans *plans) {
+    int64_t bytes = 0;
+    if (qs_memory_host(plans->memory)) return -1;
+    for (int k = 0; k < plans->present.lengths; k++) {
+        const qs__length_programs *at = &plans->present.at[k];
+        const qs_schedule *schedule[] = {at->main.schedule, at->partial.schedule, at->evaluation.schedule};
+        for (int i = 0; i < 3; i++)
+            if (schedule[i]) bytes += (int64_t)qs__staging_bytes(schedule[i]);
+    }
+    return bytes;
+}
+
 qs_status qs__audit_make(const qs__setting *setting, const qs__plans *plans, const qs_train_result *result, int64_t resident_bytes,
                          qs_audit *out) {
     qs_comm *comm = setting->comm;
-    rank_figures mine = {
-        .arena_bytes = (int64_t)qs_memory_bytes(plans->memory), .data_bytes = setting->data_bytes, .resident_bytes = resident_bytes};
+    rank_figures mine = {.arena_bytes = (int64_t)qs_memory_bytes(plans->memory),
+                         .data_bytes = setting->data_bytes,
+                         .resident_bytes = resident_bytes,
+                         .staging_bytes = staging_sum(plans)};
     rank_figures *all = NULL;
     char *data = NULL;
     int64_t *sizes = NULL;

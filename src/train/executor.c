@@ -71,6 +71,16 @@ static qs_status kernel_bind(qs_executor *executor, qs_device *device, int index
     return qs_fail_within(status, "step %d (%s)", index, step->case_text);
 }
 
+size_t qs__staging_bytes(const qs_schedule *schedule) {
+    const int other[] = {schedule->target, schedule->gradients, schedule->residuals};
+    size_t bytes = 0;
+    for (int i = 0; i < 3; i++)
+        if (other[i] >= 0) bytes += schedule->buffer[other[i]].bytes;
+    for (int i = 0; i < schedule->inputs; i++)
+        if (schedule->input[i] >= 0) bytes += schedule->buffer[schedule->input[i]].bytes;
+    return bytes;
+}
+
 /* Where the host makes samples and sums gradients: in the memory itself, or in staging that is reserved here, once. */
 static qs_status staging_make(qs_executor *executor, qs_device *device) {
     const qs_schedule *schedule = executor->schedule;
@@ -78,14 +88,11 @@ static qs_status staging_make(qs_executor *executor, qs_device *device) {
     int buffer[OTHERS + QS_SAMPLES_MOST_INPUTS] = {schedule->target, schedule->gradients, schedule->residuals};
     char **place[OTHERS + QS_SAMPLES_MOST_INPUTS] = {&executor->target, &executor->gradients, &executor->residuals};
     const int buffers = OTHERS + schedule->inputs;
-    size_t bytes = 0;
     for (int i = 0; i < schedule->inputs; i++) {
         buffer[OTHERS + i] = schedule->input[i];
         place[OTHERS + i] = &executor->input[i];
     }
-    for (int i = 0; i < buffers; i++)
-        if (buffer[i] >= 0) bytes += schedule->buffer[buffer[i]].bytes;
-    if (!executor->host) QS_TRY(qs_arena_reserve(bytes, &executor->staging));
+    if (!executor->host) QS_TRY(qs_arena_reserve(qs__staging_bytes(schedule), &executor->staging));
     char *at = executor->staging.memory;
     for (int i = 0; i < buffers; i++) {
         if (buffer[i] < 0) continue;

@@ -37,6 +37,8 @@ qs_status qs__executor_step(qs_executor *executor, int index, const qs_run *run)
 /* All of a buffer: a copy into *out, which the caller frees (NULL where the mode has no such buffer), and its hash,
  * chained through what *hash holds. */
 qs_status qs__executor_copy(const qs_executor *executor, int buffer, void *out);
+/* Bytes that the executor of a schedule takes of this process where the memory of its device is elsewhere. */
+size_t qs__staging_bytes(const qs_schedule *schedule);
 qs_status qs__executor_hash(const qs_executor *executor, int buffer, uint64_t *hash);
 /* A copy of what an operand of a step has in memory, which the caller frees. */
 qs_status qs__executor_operand(const qs_executor *executor, const qs_step *step, int operand, void *out);

@@ -118,7 +118,11 @@ TEST(warning_names_the_phase) {
     assert_null(strstr(result.audit.warning, "forward")); /* predicted far too long, but the iteration is longer than predicted */
     assert_non_null(strstr(result.audit.warning, "profile again"));
     assert_int_equal(rank->program_bytes, 100); /* 256 samples are whole batches of 16 */
-    assert_int_equal(rank->predicted_rss, 1000 + 100 + 10 + rank->data_bytes + rank->predicted_arena);
+    const int64_t beside = rank->predicted_rss - (1000 + 100 + 10 + rank->data_bytes);
+    if (memory_is_elsewhere()) /* samples of two programs and gradients are staged, weights and activations are not */
+        assert_true(beside > 0 && beside < rank->predicted_arena / 2);
+    else
+        assert_int_equal(beside, rank->predicted_arena);
     assert_ok(qs_audit_text(&result.audit, &text));
     assert_non_null(strstr(text, "\"schema\": \"qsync/audit/2\""));
     assert_non_null(strstr(text, "\"warning\": \"an iteration takes"));

@@ -115,7 +115,8 @@ typedef struct qs_audit_rank {
     int64_t base_bytes, communication_bytes; /* by the plan */
     int64_t program_bytes;               /* by the plan, twice where the last step of an epoch is smaller: it has a program of its own */
     int64_t data_bytes;                  /* that the process grew by when it read its sample sets */
-    int64_t predicted_rss, measured_rss; /* predicted: all of these and the arena; -1 where the plan does not say */
+    int64_t predicted_rss, measured_rss; /* predicted: all of these and the arena, or where that lies in a memory that
+                                          * the process does not see what it stages; -1 where the plan does not say */
 } qs_audit_rank;
 
 /* Full-size steps of one length, under the plan that ran last. */
