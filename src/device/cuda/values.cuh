@@ -86,81 +86,84 @@ QS_CUDA_DEVICE void string_store(uint8_t *at, int bits, int64_t i, uint32_t code
 
 /* ---- Values -------------------------------------------------------------------------------------------------------------------------- */
 
-/* Storage codes of floats, and bytes of integers (sign-extended). */
-QS_CUDA_DEVICE uint32_t code_load(const qs__cuda_values &v, int64_t i) {
-    switch (v.format.kind) {
+/* Makes a kind known to the compiler: calls `use`, a function object, with constant<kind>. */
+template <int number> struct constant { static constexpr int value = number; };
+
+template <typename Use> QS_CUDA_DEVICE auto with_kind(int kind, Use use) {
+    switch (kind) {
     case QS__CUDA_FP32:
-        return pointer<const uint32_t>(v.at)[i];
+        return use(constant<QS__CUDA_FP32>());
     case QS__CUDA_BF16:
+        return use(constant<QS__CUDA_BF16>());
     case QS__CUDA_FP16:
-        return pointer<const uint16_t>(v.at)[i];
+        return use(constant<QS__CUDA_FP16>());
     case QS__CUDA_E4M3:
+        return use(constant<QS__CUDA_E4M3>());
     case QS__CUDA_E5M2:
-        return pointer<const uint8_t>(v.at)[i];
+        return use(constant<QS__CUDA_E5M2>());
     case QS__CUDA_INTEGER:
-        return (uint32_t)pointer<const int8_t>(v.at)[i];
+        return use(constant<QS__CUDA_INTEGER>());
     default:
-        return string_load(pointer<const uint8_t>(v.at), v.format.bits, i);
+        return use(constant<QS__CUDA_FLOAT>());
     }
+}
+
+/* Storage codes of floats, and bytes of integers (sign-extended). */
+template <int kind> QS_CUDA_DEVICE uint32_t code_load_kind(const qs__cuda_values &v, int64_t i) {
+    if (kind == QS__CUDA_FP32) return pointer<const uint32_t>(v.at)[i];
+    if (kind == QS__CUDA_BF16 || kind == QS__CUDA_FP16) return pointer<const uint16_t>(v.at)[i];
+    if (kind == QS__CUDA_E4M3 || kind == QS__CUDA_E5M2) return pointer<const uint8_t>(v.at)[i];
+    if (kind == QS__CUDA_INTEGER) return (uint32_t)pointer<const int8_t>(v.at)[i];
+    return string_load(pointer<const uint8_t>(v.at), v.format.bits, i);
+}
+
+template <int kind> QS_CUDA_DEVICE void code_store_kind(const qs__cuda_values &v, int64_t i, uint32_t code) {
+    if (kind == QS__CUDA_FP32)
+        pointer<uint32_t>(v.at)[i] = code;
+    else if (kind == QS__CUDA_BF16 || kind == QS__CUDA_FP16)
+        pointer<uint16_t>(v.at)[i] = (uint16_t)code;
+    else if (kind == QS__CUDA_FLOAT)
+        string_store(pointer<uint8_t>(v.at), v.format.bits, i, code);
+    else
+        pointer<uint8_t>(v.at)[i] = (uint8_t)code;
+}
+
+QS_CUDA_DEVICE uint32_t code_load(const qs__cuda_values &v, int64_t i) {
+    return with_kind(v.format.kind, [&](auto kind) { return code_load_kind<decltype(kind)::value>(v, i); });
 }
 
 QS_CUDA_DEVICE void code_store(const qs__cuda_values &v, int64_t i, uint32_t code) {
-    switch (v.format.kind) {
-    case QS__CUDA_FP32:
-        pointer<uint32_t>(v.at)[i] = code;
-        return;
-    case QS__CUDA_BF16:
-    case QS__CUDA_FP16:
-        pointer<uint16_t>(v.at)[i] = (uint16_t)code;
-        return;
-    case QS__CUDA_E4M3:
-    case QS__CUDA_E5M2:
-    case QS__CUDA_INTEGER:
-        pointer<uint8_t>(v.at)[i] = (uint8_t)code;
-        return;
-    default:
-        string_store(pointer<uint8_t>(v.at), v.format.bits, i, code);
-    }
+    with_kind(v.format.kind, [&](auto kind) { code_store_kind<decltype(kind)::value>(v, i, code); });
 }
 
 /* The value of a code, as code_load gives it. */
+template <int kind> QS_CUDA_DEVICE float value_of_kind(const qs__cuda_format &format, uint32_t code) {
+    if (kind == QS__CUDA_FP32) return float_of(code);
+    if (kind == QS__CUDA_BF16) return bf16_decode(code);
+    if (kind == QS__CUDA_FP16) return fp16_decode(code);
+    if (kind == QS__CUDA_E4M3) return e4m3_decode(code);
+    if (kind == QS__CUDA_E5M2) return e5m2_decode(code);
+    if (kind == QS__CUDA_INTEGER) return (float)(int)code;
+    return decode(plan_of(format), code);
+}
+
 QS_CUDA_DEVICE float value_of(const qs__cuda_format &format, uint32_t code) {
-    switch (format.kind) {
-    case QS__CUDA_FP32:
-        return float_of(code);
-    case QS__CUDA_BF16:
-        return bf16_decode(code);
-    case QS__CUDA_FP16:
-        return fp16_decode(code);
-    case QS__CUDA_E4M3:
-        return e4m3_decode(code);
-    case QS__CUDA_E5M2:
-        return e5m2_decode(code);
-    case QS__CUDA_INTEGER:
-        return (float)(int)code;
-    default:
-        return decode(plan_of(format), code);
-    }
+    return with_kind(format.kind, [&](auto kind) { return value_of_kind<decltype(kind)::value>(format, code); });
 }
 
 /* And the code of the nearest value, as qs_convert_from_fp32 with QS_NEAREST_EVEN and QS_OVERFLOW_DEFAULT; integers: as qs_round_value. */
+template <int kind> QS_CUDA_DEVICE uint32_t code_of_kind(const qs__cuda_format &format, float x) {
+    if (kind == QS__CUDA_FP32) return bits_of(x);
+    if (kind == QS__CUDA_BF16) return bf16_encode(x);
+    if (kind == QS__CUDA_FP16) return fp16_encode(x);
+    if (kind == QS__CUDA_E4M3) return e4m3_encode(x);
+    if (kind == QS__CUDA_E5M2) return e5m2_encode(x);
+    if (kind == QS__CUDA_INTEGER) return (uint32_t)quantize_value(fixed_range_of(format), QS_NEAREST_EVEN, 1.0f, x, 0);
+    return round_float(plan_of(format), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, x, 0).code;
+}
+
 QS_CUDA_DEVICE uint32_t code_of(const qs__cuda_format &format, float x) {
-    switch (format.kind) {
-    case QS__CUDA_FP32:
-        return bits_of(x);
-    case QS__CUDA_BF16:
-        return bf16_encode(x);
-    case QS__CUDA_FP16:
-        return fp16_encode(x);
-    case QS__CUDA_E4M3:
-        return e4m3_encode(x);
-    case QS__CUDA_E5M2:
-        return e5m2_encode(x);
-    case QS__CUDA_INTEGER:
-        return (uint32_t)quantize_value(fixed_range_of(format), QS_NEAREST_EVEN, 1.0f, x, 0);
-    default:
-        return round_float(plan_of(format), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, x, 0).code;
-    }
+    return with_kind(format.kind, [&](auto kind) { return code_of_kind<decltype(kind)::value>(format, x); });
 }
 
 /* The same with any rounding and policy: qs_convert_from_fp32. fp32 is copied, NaNs as they are, unless it saturates. */
@@ -183,22 +186,21 @@ QS_CUDA_DEVICE float round_value(const qs__cuda_format &format, int rounding, in
 }
 
 QS_CUDA_DEVICE float value_load(const qs__cuda_values &v, int64_t i) {
-    return value_of(v.format, code_load(v, i));
+    return with_kind(v.format.kind, [&](auto kind) {
+        return value_of_kind<decltype(kind)::value>(v.format, code_load_kind<decltype(kind)::value>(v, i));
+    });
 }
 
 QS_CUDA_DEVICE void value_store(const qs__cuda_values &v, int64_t i, float x) {
-    code_store(v, i, code_of(v.format, x));
+    with_kind(v.format.kind,
+              [&](auto kind) { code_store_kind<decltype(kind)::value>(v, i, code_of_kind<decltype(kind)::value>(v.format, x)); });
 }
 
 /* ---- Eights: i is a multiple of 8; what lies behind v.count is read as 0 and not written ------------------------------------------------- */
 
-QS_CUDA_DEVICE void code_load8(const qs__cuda_values &v, int64_t i, uint32_t code[8]) {
-    const int kind = v.format.kind;
-    if (i + 8 > v.count) {
-        QS_CUDA_UNROLL
-        for (int j = 0; j < 8; j++)
-            code[j] = i + j < v.count ? code_load(v, i + j) : 0;
-    } else if (kind == QS__CUDA_FP32) {
+/* Codes of a whole eight. */
+template <int kind> QS_CUDA_DEVICE void whole_load8(const qs__cuda_values &v, int64_t i, uint32_t code[8]) {
+    if (kind == QS__CUDA_FP32) {
         QS_CUDA_UNROLL
         for (int h = 0; h < 2; h++) {
             const packet<4> in = packet_load<4>(pointer<const uint32_t>(v.at) + i + 4 * h);
@@ -225,33 +227,8 @@ QS_CUDA_DEVICE void code_load8(const qs__cuda_values &v, int64_t i, uint32_t cod
     }
 }
 
-/* Eight codes of a string fill `bits` whole bytes, which are this thread's alone; the last ones of a string less. */
-QS_CUDA_DEVICE void string_store8(const qs__cuda_values &v, int64_t i, const uint32_t code[8]) {
-    const int bits = v.format.bits, codes = (int)least<int64_t>(v.count - i, 8);
-    uint8_t *at = pointer<uint8_t>(v.at) + i / 8 * bits;
-    uint64_t waiting = 0;
-    int filled = 0;
-    QS_CUDA_UNROLL
-    for (int j = 0; j < 8; j++) {
-        if (j >= codes) break;
-        waiting |= (uint64_t)code[j] << filled;
-        for (filled += bits; filled >= 8; filled -= 8) {
-            *at++ = (uint8_t)waiting;
-            waiting >>= 8;
-        }
-    }
-    if (filled) *at = (uint8_t)waiting;
-}
-
-QS_CUDA_DEVICE void code_store8(const qs__cuda_values &v, int64_t i, const uint32_t code[8]) {
-    const int kind = v.format.kind;
-    if (kind == QS__CUDA_FLOAT) {
-        string_store8(v, i, code);
-    } else if (i + 8 > v.count) {
-        QS_CUDA_UNROLL
-        for (int j = 0; j < 8; j++)
-            if (i + j < v.count) code_store(v, i + j, code[j]);
-    } else if (kind == QS__CUDA_FP32) {
+template <int kind> QS_CUDA_DEVICE void whole_store8(const qs__cuda_values &v, int64_t i, const uint32_t code[8]) {
+    if (kind == QS__CUDA_FP32) {
         QS_CUDA_UNROLL
         for (int h = 0; h < 2; h++) {
             const packet<4> out = {{code[4 * h], code[4 * h + 1], code[4 * h + 2], code[4 * h + 3]}};
@@ -272,20 +249,76 @@ QS_CUDA_DEVICE void code_store8(const qs__cuda_values &v, int64_t i, const uint3
     }
 }
 
-QS_CUDA_DEVICE void value_load8(const qs__cuda_values &v, int64_t i, float x[8]) {
-    uint32_t code[8];
-    code_load8(v, i, code);
+/* Eight codes of a string fill `bits` whole bytes, which are this thread's alone; the last ones of a string less. */
+QS_CUDA_DEVICE void string_store8(const qs__cuda_values &v, int64_t i, const uint32_t code[8]) {
+    const int bits = v.format.bits;
+    uint8_t *at = pointer<uint8_t>(v.at) + i / 8 * bits;
+    uint64_t waiting = 0;
+    int filled = 0;
+    QS_CUDA_UNROLL
+    for (int j = 0; j < 8; j++) {
+        if (i + j >= v.count) break;
+        waiting |= (uint64_t)code[j] << filled;
+        for (filled += bits; filled >= 8; filled -= 8) {
+            *at++ = (uint8_t)waiting;
+            waiting >>= 8;
+        }
+    }
+    if (filled) *at = (uint8_t)waiting;
+}
+
+template <int kind> QS_CUDA_DEVICE void code_load8_kind(const qs__cuda_values &v, int64_t i, uint32_t code[8]) {
+    if (i + 8 <= v.count) {
+        whole_load8<kind>(v, i, code);
+        return;
+    }
     QS_CUDA_UNROLL
     for (int j = 0; j < 8; j++)
-        x[j] = value_of(v.format, code[j]);
+        code[j] = i + j < v.count ? code_load_kind<kind>(v, i + j) : 0;
+}
+
+template <int kind> QS_CUDA_DEVICE void code_store8_kind(const qs__cuda_values &v, int64_t i, const uint32_t code[8]) {
+    if (kind == QS__CUDA_FLOAT) {
+        string_store8(v, i, code);
+    } else if (i + 8 <= v.count) {
+        whole_store8<kind>(v, i, code);
+    } else {
+        QS_CUDA_UNROLL
+        for (int j = 0; j < 8; j++)
+            if (i + j < v.count) code_store_kind<kind>(v, i + j, code[j]);
+    }
+}
+
+template <int kind> QS_CUDA_DEVICE void value_load8_kind(const qs__cuda_values &v, int64_t i, float x[8]) {
+    uint32_t code[8];
+    code_load8_kind<kind>(v, i, code);
+    QS_CUDA_UNROLL
+    for (int j = 0; j < 8; j++)
+        x[j] = value_of_kind<kind>(v.format, code[j]);
+}
+
+template <int kind> QS_CUDA_DEVICE void value_store8_kind(const qs__cuda_values &v, int64_t i, const float x[8]) {
+    uint32_t code[8];
+    QS_CUDA_UNROLL
+    for (int j = 0; j < 8; j++)
+        code[j] = code_of_kind<kind>(v.format, x[j]);
+    code_store8_kind<kind>(v, i, code);
+}
+
+QS_CUDA_DEVICE void code_load8(const qs__cuda_values &v, int64_t i, uint32_t code[8]) {
+    with_kind(v.format.kind, [&](auto kind) { code_load8_kind<decltype(kind)::value>(v, i, code); });
+}
+
+QS_CUDA_DEVICE void code_store8(const qs__cuda_values &v, int64_t i, const uint32_t code[8]) {
+    with_kind(v.format.kind, [&](auto kind) { code_store8_kind<decltype(kind)::value>(v, i, code); });
+}
+
+QS_CUDA_DEVICE void value_load8(const qs__cuda_values &v, int64_t i, float x[8]) {
+    with_kind(v.format.kind, [&](auto kind) { value_load8_kind<decltype(kind)::value>(v, i, x); });
 }
 
 QS_CUDA_DEVICE void value_store8(const qs__cuda_values &v, int64_t i, const float x[8]) {
-    uint32_t code[8];
-    QS_CUDA_UNROLL
-    for (int j = 0; j < 8; j++)
-        code[j] = code_of(v.format, x[j]);
-    code_store8(v, i, code);
+    with_kind(v.format.kind, [&](auto kind) { value_store8_kind<decltype(kind)::value>(v, i, x); });
 }
 
 /* ---- Complaints ---------------------------------------------------------------------------------------------------------------------- */
