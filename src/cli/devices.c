@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* qsync devices: backends of this build on this machine, at an instruction-set ceiling. */
+/* qsync devices: backends of this build on this machine, at an instruction-set ceiling, and the GPUs behind them. */
 #include <math.h>
 
 #include "cli.h"
@@ -43,6 +43,47 @@ static void info_print(const qs_device_info *info) {
     printf("\n");
 }
 
+/* ---- GPUs ---- */
+
+enum { MOST_LISTED = 64 };
+
+static json_t *listing_json(const qs_device_listing *one) {
+    json_t *formats = json_array();
+    for (int i = 0; formats && i < 8 && one->formats[i]; i++)
+        json_array_append_new(formats, json_string(one->formats[i]));
+    return json_pack("{s:i,s:s,s:s,s:s,s:I,s:I,s:o,s:s?}", "index", one->index, "name", one->name, "uuid", one->uuid, "capability",
+                     one->capability, "memory_bytes", (json_int_t)one->memory_bytes, "free_bytes", (json_int_t)one->free_bytes, "formats",
+                     formats, "unusable", one->unusable[0] ? one->unusable : NULL);
+}
+
+static void listing_print(const qs_device_listing *one) {
+    printf("       %d: %s, %s\n          compute capability %s, %s", one->index, one->name, one->uuid, one->capability,
+           bytes_text((double)one->memory_bytes));
+    if (!one->unusable[0]) printf(", %s free", bytes_text((double)one->free_bytes));
+    printf(", fast in");
+    for (int i = 0; i < 8 && one->formats[i]; i++)
+        printf(" %s", one->formats[i]);
+    printf("\n");
+    if (one->unusable[0]) printf("          cannot be used: %s\n", one->unusable);
+}
+
+/* The devices behind a backend that has several; the reason why it has none. */
+static qs_status listing_show(const char *backend, bool json, json_t *row) {
+    qs_device_listing all[MOST_LISTED];
+    int count = 0;
+    QS_TRY(qs_device_list(backend, MOST_LISTED, all, &count));
+    json_t *list = json_array();
+    for (int i = 0; i < count; i++) {
+        json_array_append_new(list, listing_json(&all[i]));
+        if (!json) listing_print(&all[i]);
+    }
+    if (count > 0)
+        json_object_set_new(row, "gpus", list);
+    else
+        json_decref(list);
+    return QS_OK;
+}
+
 typedef struct request {
     const char *isa;
     int threads;
@@ -56,11 +97,37 @@ static const option_row option_rows[] = {
     {OPTION_JSON(request)},
 };
 
+/* A backend that cannot be used on this machine is told as such; wrong options are failures. */
+static qs_status backend_show(const char *backend, const request *asked, json_t *list) {
+    const qs_device_options options = {.backend = backend, .threads = asked->threads, .isa = asked->isa, .speed = 1};
+    qs_device *device = NULL;
+    qs_device_info info;
+    json_t *row;
+    qs_status status = qs_device_open(&options, &device);
+    if (status == QS_USAGE) return status;
+    if (status == QS_OK) {
+        qs_device_describe(device, &info);
+        row = info_json(&info);
+        if (asked->peaks && asked->json) json_object_set_new(row, "peak_gop_per_s", peaks_json(device, &info));
+        if (!asked->json) info_print(&info);
+        if (asked->peaks && !asked->json) peaks_print(device, &info);
+        qs_device_close(device);
+    } else {
+        row = json_pack("{s:s,s:s}", "backend", backend, "unusable", qs_message());
+        if (!asked->json) printf("%-6s cannot be used: %s\n", backend, qs_message());
+    }
+    json_array_append_new(list, row);
+    status = listing_show(backend, asked->json, row);
+    return status == QS_UNSUPPORTED ? QS_OK : status; /* which opening it has told */
+}
+
 qs_status verb_devices(int argc, char **argv) {
-    const verb_usage usage = {.verb = "devices",
-                              .arguments = "",
-                              .purpose = "Lists the backends of this build and what they can compute on this machine.",
-                              .examples = "  qsync devices --isa avx2_vnni\n"};
+    const verb_usage usage = {
+        .verb = "devices",
+        .arguments = "",
+        .purpose =
+            "Lists the backends of this build and what they can compute on this machine: of cuda every GPU, and why one cannot be used.",
+        .examples = "  qsync devices --isa avx2_vnni\n"};
     request asked = {0};
     bool done = false;
     int first = 0;
@@ -69,24 +136,10 @@ qs_status verb_devices(int argc, char **argv) {
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
     if (done) return QS_OK;
     json_t *list = json_array();
-    for (size_t i = 0; qs_device_backend_at(i); i++) {
-        const qs_device_options options = {.backend = qs_device_backend_at(i), .threads = asked.threads, .isa = asked.isa, .speed = 1};
-        qs_device *device = NULL;
-        qs_device_info info;
-        const qs_status status = qs_device_open(&options, &device);
-        if (status != QS_OK) {
-            json_decref(list);
-            return status;
-        }
-        qs_device_describe(device, &info);
-        json_t *row = info_json(&info);
-        if (asked.peaks && asked.json) json_object_set_new(row, "peak_gop_per_s", peaks_json(device, &info));
-        json_array_append_new(list, row);
-        if (!asked.json) info_print(&info);
-        if (asked.peaks && !asked.json) peaks_print(device, &info);
-        qs_device_close(device);
-    }
-    if (asked.json) return json_print(json_pack("{s:o}", "devices", list));
+    qs_status status = QS_OK;
+    for (size_t i = 0; status == QS_OK && qs_device_backend_at(i); i++)
+        status = backend_show(qs_device_backend_at(i), &asked, list);
+    if (status == QS_OK && asked.json) return json_print(json_pack("{s:o}", "devices", list));
     json_decref(list);
-    return QS_OK;
+    return status;
 }

@@ -46,7 +46,9 @@ typedef struct qs__backend {
     void (*release)(void *kernel);
     void (*trim)(void *state);                            /* NULL: nothing is kept of released kernels */
     double (*peak)(void *state, const qs_format *format); /* NULL: not known */
-    const qs__stage *stage;                               /* NULL: memory of the host, and everything is done when a call returns */
+    /* NULL: the backend is one device, which is there. */
+    qs_status (*list)(int capacity, qs_device_listing *out, int *count);
+    const qs__stage *stage; /* NULL: memory of the host, and everything is done when a call returns */
 } qs__backend;
 
 /* memory.c: an open device, and a piece of its memory */

@@ -31,11 +31,23 @@ static const qs__backend *find_backend(const char *name) {
     return NULL;
 }
 
+static qs_status backend_named(const char *name, const qs__backend **out) {
+    *out = name ? find_backend(name) : NULL;
+    if (*out) return QS_OK;
+    return qs_fail(QS_USAGE, "device backend '%s' is not in this build, which has: %s", name ? name : "",
+                   qs_names_join(BACKENDS, qs_device_backend_at));
+}
+
+qs_status qs_device_list(const char *backend, int capacity, qs_device_listing *out, int *count) {
+    const qs__backend *named;
+    *count = 0;
+    QS_TRY(backend_named(backend, &named));
+    return named->list ? named->list(capacity, out, count) : QS_OK;
+}
+
 static qs_status check_options(const qs_device_options *options) {
-    if (!options->backend || !find_backend(options->backend)) {
-        return qs_fail(QS_USAGE, "device backend '%s' is not in this build, which has: %s", options->backend ? options->backend : "",
-                       qs_names_join(BACKENDS, qs_device_backend_at));
-    }
+    const qs__backend *named;
+    QS_TRY(backend_named(options->backend, &named));
     if (!(options->speed > 0 && options->speed <= 1)) {
         return qs_fail(QS_USAGE, "device speed %g: it must be above 0 and at most 1", options->speed);
     }

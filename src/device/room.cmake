@@ -91,6 +91,7 @@ if(QS_WITH_CUDA)
     string(APPEND rows "    {\"${name}\", qs__cuda_image_${name}},\n")
     math(EXPR count "${count} + 1")
   endforeach()
+  list(JOIN QS_CUDA_ARCHITECTURES " " architectures)
   set(list ${CMAKE_CURRENT_BINARY_DIR}/device/cuda/images.c)
   file(CONFIGURE OUTPUT ${list} CONTENT "/* Written by src/device/room.cmake. */
 #include \"cuda/cuda.h\"
@@ -99,6 +100,7 @@ ${arrays}
 const qs__cuda_module qs__cuda_modules[] = {
 ${rows}};
 const int qs__cuda_module_count = ${count};
+const char qs__cuda_architectures[] = \"${architectures}\";
 " @ONLY)
   list(APPEND QS_DEVICE_SOURCES ${list})
 endif()

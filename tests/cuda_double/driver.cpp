@@ -5,7 +5,7 @@
  * 0xa5 in every byte. Work is put off: a stream does what was put into it when somebody waits for it, or asks again whether it is done. So a
  * wait that is missing shows in wrong results. QSYNC_DOUBLE_EAGER=1 does everything at once, QSYNC_DOUBLE_ORDER=reverse runs the last threads
  * first, QSYNC_DOUBLE_MEMORY is how many bytes the device has, QSYNC_DOUBLE_CAPABILITY its capability (90), QSYNC_DOUBLE_DEVICES how many
- * there are (1), QSYNC_DOUBLE_LOG=1 tells on stderr what is done.
+ * there are (1), QSYNC_DOUBLE_DRIVER the CUDA version that it speaks (13000), QSYNC_DOUBLE_LOG=1 tells on stderr what is done.
  *
  * What CUDA answers with an error where a program can go on is an error here (no memory, an event that is not reached); misuse, which there
  * is often left undefined, ends the process and says what it was. */
@@ -106,7 +106,7 @@ API CUresult cuGetErrorString(CUresult result, const char **text) {
 }
 
 API CUresult cuDriverGetVersion(int *version) {
-    *version = CUDA_VERSION;
+    *version = (int)setting("QSYNC_DOUBLE_DRIVER", CUDA_VERSION);
     return CUDA_SUCCESS;
 }
 

@@ -7,44 +7,7 @@
 
 enum { CLOCK_BYTES = 256 };
 
-/* ---- Which GPU ---------------------------------------------------------------------------------------------------------------- */
-
-/* "GPU-" and the hexadecimal digits in their groups, as the driver's tools write it. */
-static void uuid_text(const CUuuid *uuid, char *text, size_t bytes) {
-    size_t used = (size_t)snprintf(text, bytes, "GPU");
-    for (int i = 0; i < 16 && used < bytes; i++)
-        used += (size_t)snprintf(text + used, bytes - used, "%s%02x", i == 0 || i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "",
-                                 (unsigned)(unsigned char)uuid->bytes[i]);
-}
-
-static qs_status gpu_by_uuid(const qs__driver *driver, int count, const char *wanted, CUdevice *out) {
-    for (int i = 0; i < count; i++) {
-        CUuuid uuid;
-        char text[64];
-        if (driver->device_get(out, i) != CUDA_SUCCESS || driver->device_uuid(&uuid, *out) != CUDA_SUCCESS) continue;
-        uuid_text(&uuid, text, sizeof text);
-        if (!strcmp(text, wanted)) return QS_OK;
-    }
-    return qs_fail(QS_USAGE, "no GPU here has the UUID %s; there are %d, numbered from 0", wanted, count);
-}
-
-static qs_status gpu_find(const qs__driver *driver, const qs_cuda_options *options, CUdevice *out) {
-    const char *wanted = options->device;
-    int count = 0;
-    char *end = NULL;
-    QS_TRY(qs__driver_check(driver, driver->device_count(&count), "counting GPUs"));
-    if (count == 0) return qs_fail(QS_UNSUPPORTED, "there is a CUDA driver here, but no GPU");
-    if (!wanted || !*wanted) return qs__driver_check(driver, driver->device_get(out, options->turn % count), "a GPU");
-    if (!strncmp(wanted, "GPU-", 4)) return gpu_by_uuid(driver, count, wanted, out);
-    const long index = strtol(wanted, &end, 10);
-    if (*end || index < 0 || index >= count)
-        return qs_fail(QS_USAGE, "GPU '%s': give a number from 0 to %d, or a UUID (GPU-...)", wanted, count - 1);
-    return qs__driver_check(driver, driver->device_get(out, (int)index), "a GPU");
-}
-
 /* ---- Opening ------------------------------------------------------------------------------------------------------------------- */
-
-enum { LEAST_CAPABILITY = 75 };
 
 static int attribute_of(const qs__cuda *cuda, CUdevice_attribute attribute) {
     int value = 0;
@@ -53,16 +16,11 @@ static int attribute_of(const qs__cuda *cuda, CUdevice_attribute attribute) {
 
 static qs_status facts_read(qs__cuda *cuda) {
     QS_TRY(qs__cuda_check(cuda, cuda->driver->device_name(cuda->name, sizeof cuda->name, cuda->device), "the GPU's name"));
-    cuda->capability = 10 * attribute_of(cuda, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR) +
-                       attribute_of(cuda, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+    QS_TRY(qs_fail_within(qs__cuda_gpu_check(cuda->driver, cuda->device), "the GPU %s", cuda->name));
+    cuda->capability = qs__cuda_capability(cuda->driver, cuda->device);
     cuda->multiprocessors = attribute_of(cuda, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
     cuda->clock_khz = attribute_of(cuda, CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
     cuda->shared_bytes = attribute_of(cuda, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
-    if (!attribute_of(cuda, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED))
-        return qs_fail(QS_UNSUPPORTED, "the GPU %s cannot map memory by address: a newer driver is needed", cuda->name);
-    if (cuda->capability < LEAST_CAPABILITY)
-        return qs_fail(QS_UNSUPPORTED, "the GPU %s has compute capability %d.%d: 7.5 is the least", cuda->name, cuda->capability / 10,
-                       cuda->capability % 10);
     return QS_OK;
 }
 
@@ -81,7 +39,7 @@ static qs_status notes_make(qs__cuda *cuda) {
 static qs_status start(const qs_device_options *options, qs__cuda *cuda) {
     size_t total = 0;
     QS_TRY(qs__driver_open(&cuda->driver));
-    QS_TRY(gpu_find(cuda->driver, &options->cuda, &cuda->device));
+    QS_TRY(qs__cuda_gpu_find(cuda->driver, &options->cuda, &cuda->device));
     QS_TRY(facts_read(cuda));
     if (options->isa) QS_TRY(qs_number_isa_set(options->isa));
     if (options->family) QS_TRY(qs__cuda_family_ask(cuda, options->family));
@@ -127,15 +85,12 @@ static qs_status cuda_open(const qs_device_options *options, void **state) {
 
 static void cuda_describe(const void *state, qs_device_info *out) {
     const qs__cuda *cuda = state;
-    int version = 0, formats = 0;
+    int version = 0;
     snprintf(out->cpu, sizeof out->cpu, "%s", cuda->name);
     snprintf(out->isa, sizeof out->isa, "compute capability %d.%d", cuda->capability / 10, cuda->capability % 10);
     if (cuda->driver->driver_version(&version) != CUDA_SUCCESS) version = 0;
     snprintf(out->library, sizeof out->library, "CUDA driver %d.%d", version / 1000, version % 1000 / 10);
-    out->formats[formats++] = "fp32";
-    if (cuda->capability >= 80) out->formats[formats++] = "bf16";
-    out->formats[formats++] = "fp16";
-    out->formats[formats++] = "int8";
+    qs__cuda_formats(cuda->capability, out->formats);
 }
 
 /* ---- Complaints ----------------------------------------------------------------------------------------------------------------- */
@@ -291,5 +246,6 @@ const qs__backend qs__device_cuda = {
     .prepare = cuda_prepare,
     .run = cuda_run,
     .release = kernel_release,
+    .list = qs__cuda_list,
     .stage = &qs__cuda_stage,
 };

@@ -47,6 +47,16 @@ typedef struct qs__cuda {
     CUdeviceptr clock;                  /* 8 bytes: when the kernel at hand began, of a device that rests */
 } qs__cuda;
 
+/* ---- Which GPUs there are (gpus.c) --------------------------------------------------------------------------------------------- */
+
+qs_status qs__cuda_gpu_find(const qs__driver *driver, const qs_cuda_options *options, CUdevice *out);
+/* QS_UNSUPPORTED says why it cannot be used. */
+qs_status qs__cuda_gpu_check(const qs__driver *driver, CUdevice device);
+int qs__cuda_capability(const qs__driver *driver, CUdevice device); /* 90: 9.0 */
+/* Names of the formats that a GPU multiplies at full speed, into formats[8], NULL behind the last. */
+void qs__cuda_formats(int capability, const char **formats);
+qs_status qs__cuda_list(int capacity, qs_device_listing *out, int *count);
+
 /* ---- The kernel of a case --------------------------------------------------------------------------------------------------- */
 
 enum { QS__CUDA_FUNCTIONS = 8 };
@@ -142,5 +152,6 @@ typedef struct qs__cuda_module {
 } qs__cuda_module;
 extern const qs__cuda_module qs__cuda_modules[];
 extern const int qs__cuda_module_count;
+extern const char qs__cuda_architectures[]; /* that they are compiled for: "80 90a" */
 
 #endif

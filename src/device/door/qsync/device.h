@@ -67,12 +67,25 @@ typedef struct qs_kernel_choice {
 enum { QS_MOST_CANDIDATES = 8 };
 
 typedef struct qs_device_info {
-    char backend[16], cpu[96], isa[64], library[64]; /* "onednn 2.6.3" */
+    char backend[16], cpu[96], isa[64], library[64]; /* cpu: the processor, or the GPU's name; library: "onednn 2.6.3" */
     char kernels[48];                                /* of our own kernels: changes when they do; "" where nothing is chosen among them */
     int threads;
     double speed;
     const char *formats[8]; /* compute formats it has kernels for, NULL-terminated */
 } qs_device_info;
+
+/* One of the devices behind a backend that has several on a machine: a GPU. */
+typedef struct qs_device_listing {
+    int index; /* this or `uuid` names it in options */
+    char name[96], uuid[64];
+    char capability[16];              /* "9.0"; with name, UUID and memory, also of one that cannot be used */
+    int64_t memory_bytes, free_bytes; /* free: 0 where it cannot be used */
+    const char *formats[8];           /* that it multiplies at full speed, NULL-terminated */
+    char unusable[256];               /* why it cannot be opened; "": it can */
+} qs_device_listing;
+/* Up to `capacity` of them; 0 for backends that are one device. QS_UNSUPPORTED says why nothing can be listed (no driver, no GPU). Before a
+ * device is opened: to know what is free, each is opened for a moment. */
+QS_API qs_status qs_device_list(const char *backend, int capacity, qs_device_listing *out, int *count);
 
 QS_API qs_status qs_device_open(const qs_device_options *options, qs_device **out);
 QS_API void qs_device_close(qs_device *device);
