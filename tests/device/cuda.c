@@ -1,20 +1,349 @@
 // SPDX-License-Identifier: Apache-2.0
+/* The device cuda on every operator's case list: every candidate against the reference, within derived tolerances, guards intact, operands
+ * that may only be read as they were, equal bits in a second run and in other memory; what is no ordinary number; data that kernels
+ * complain of; and what it refuses, which must be known here.
+ *
+ * All that fails is told, not only the first: cases run in child processes, and behind one that ends, or whose GPU is lost, another
+ * goes on. Names of operators as arguments pick their cases: test_device_cuda conv2d linear. Without a double of a GPU
+ * (QSYNC_TEST_DEVICE=cuda) and without a GPU only the reason why there is none is looked at. */
 // labels: short
-/* The device `cuda`: opened, or refused with a reason. */
-#include "kit/device.h"
+// timeout: 3600
+#include "device_support.h"
+#include "larger_cases.h"
+#include "special_values.h"
+#include "kit/integer_cases.h"
 
-static void open_or_reason(void **state) {
-    (void)state;
-    const qs_device_options options = {.backend = "cuda", .threads = 1, .speed = 1};
-    qs_device *device = NULL;
-    if (!backend_exists("cuda")) skip();
-    const qs_status status = qs_device_open(&options, &device);
-    assert_true(status == QS_OK || status == QS_UNSUPPORTED);
-    if (status == QS_UNSUPPORTED) assert_non_null(strstr(qs_message(), "libcuda.so.1"));
-    qs_device_close(device);
+#include <ctype.h>
+
+/* ---- What is refused, and why ---- */
+
+static const struct {
+    const char *op;     /* NULL: any */
+    const char *reason; /* a part of the message */
+    const char *why;
+} known[] = {
+    {NULL, NULL, NULL},
+};
+
+static bool is_known(const char *name, const char *message) {
+    for (size_t i = 0; i < COUNT_OF(known); i++)
+        if (known[i].reason && (!known[i].op || !strcmp(known[i].op, name)) && strstr(message, known[i].reason)) return true;
+    return false;
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(open_or_reason)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+/* ---- Entries ---- */
+
+typedef enum entry_kind { VALUES, SPECIAL, COMPLAINT } entry_kind;
+typedef enum entry_state { NOT_RUN, REFUSED, PASSED, FAILED } entry_state;
+enum { MOST_ENTRIES = 4096, SECONDS = 300, AGAIN = 3 };
+
+typedef struct entry {
+    const char *text;
+    char op[32];
+    entry_kind kind;
+} entry;
+
+static entry entries[MOST_ENTRIES];
+static int entry_count;
+
+/* What children tell: memory that all see. */
+typedef struct outcome {
+    entry_state state;
+    int candidates;
+    char reason[200];
+} outcome;
+static struct shared {
+    int next;  /* the entry that runs, or would */
+    bool lost; /* the GPU takes nothing more from the process */
+    outcome of[MOST_ENTRIES];
+} * shared;
+
+static const char *const complaint_cases[] = {
+    "softmax_cross_entropy/forward src=fp32[37,11] labels=fp32[37] loss=fp32[2]",
+    "softmax_cross_entropy/backward src=bf16[37,11] labels=fp32[37] diff_src=bf16[37,11]",
+    "embedding/forward ids=fp32[3,5] weights=fp32[20,12] dst=fp32[3,12,5] vocabulary=20",
+    "embedding/backward ids=fp32[3,5] diff_dst=fp32[3,12,5] diff_weights=fp32[20,12] vocabulary=20",
+};
+
+static void entry_add(const char *text, entry_kind kind, int names, char **name) {
+    entry *one = &entries[entry_count];
+    snprintf(one->op, sizeof one->op, "%.*s", (int)strcspn(text, "/"), text);
+    bool wanted = names == 0;
+    for (int i = 0; i < names; i++)
+        wanted |= !strcmp(name[i], one->op);
+    if (!wanted) return;
+    if (++entry_count == MOST_ENTRIES) abort();
+    one->text = text;
+    one->kind = kind;
+}
+
+static void entries_collect(int names, char **name) {
+    const qs_op *op;
+    for (size_t i = 0; (op = qs_op_at(i)); i++)
+        for (const char *const *text = op->cases; *text; text++)
+            entry_add(*text, VALUES, names, name);
+    for (const char *const *text = larger_cases; *text; text++)
+        entry_add(*text, VALUES, names, name);
+    for (const char *const *text = integer_cases; *text; text++)
+        entry_add(*text, VALUES, names, name);
+    for (size_t i = 0; i < COUNT_OF(special_value_cases); i++)
+        entry_add(special_value_cases[i], SPECIAL, names, name);
+    for (size_t i = 0; i < COUNT_OF(complaint_cases); i++)
+        entry_add(complaint_cases[i], COMPLAINT, names, name);
+}
+
+/* ---- One entry, in a child ---- */
+
+static qs_device *device;
+
+static void run_or_lost(bound_kernel *kernel, bound *on, const char *what) {
+    const qs_status status = kernel_run(kernel, &on->run);
+    shared->lost = status == QS_FAILED;
+    if (status != QS_OK) fail_msg("%s: %s", what, qs_message());
+}
+
+static void check_equal(const bound *got, const bound *expected, bool written, const char *what, const char *how) {
+    for (int i = 0; i < got->one.operands; i++) {
+        if (!got->one.operand[i].format || (!written && qs_pass_writes(got->one.pass, i))) continue;
+        if (memcmp(got->operands[i].data, expected->operands[i].data, tensor_bytes(&got->operands[i])))
+            fail_msg("%s: %s %s", what, qs_role_name(got->one.operand[i].role), how);
+    }
+}
+
+/* Once on one kernel, twice on another whose operands and scratch lie elsewhere. */
+static void check_candidate(const qs_case *one, const qs_kernel_fact *fact, bound *fresh, bound *expected, const char *what) {
+    bound got, again;
+    bound_kernel first, second;
+    bound_copy(&got, one, fresh);
+    bound_copy(&again, one, fresh);
+    kernel_make_named(&first, device, fact->kernel, &got);
+    assert_string_equal(first.fact.kernel, fact->kernel);
+    assert_true(first.fact.scratch_bytes == fact->scratch_bytes && first.fact.allocates == fact->allocates);
+    run_or_lost(&first, &got, what);
+    compare_written(&got, expected, fact->kernel, what);
+    check_equal(&got, fresh, false, what, "may only be read, and was changed");
+    kernel_make_named(&second, device, fact->kernel, &again);
+    for (int turn = 0; turn < 2; turn++) {
+        bound_share(&again, fresh);
+        run_or_lost(&second, &again, what);
+        check_equal(&again, &got, true, what, "differs between runs");
+    }
+    kernel_release(&first);
+    kernel_release(&second);
+    bound_release(&got);
+    bound_release(&again);
+}
+
+static void check_values(const qs_case *one, const char *text, const qs_kernel_fact *all, int count) {
+    bound fresh, expected;
+    bound_make(&fresh, one, 11);
+    smooth(&fresh);
+    bound_copy(&expected, one, &fresh);
+    bound_run(&expected);
+    for (int i = 0; i < count; i++) {
+        char what[QS_CASE_TEXT + 160];
+        snprintf(what, sizeof what, "%s by %s", text, all[i].kernel);
+        for (int k = 0; k < i; k++)
+            if (!strcmp(all[i].kernel, all[k].kernel)) fail_msg("%s: two candidates have this name", what);
+        check_candidate(one, &all[i], &fresh, &expected, what);
+    }
+    bound_release(&expected);
+    bound_release(&fresh);
+}
+
+/* A label, or an id, that is out of range comes back as the reference tells it; the next run is as good as any. */
+static void check_complaint(const qs_case *one, const char *text, const qs_kernel_fact *fact) {
+    bound fresh, good, expected, got;
+    bound_kernel kernel;
+    char message[512];
+    bound_make(&fresh, one, 11);
+    bound_copy(&good, one, &fresh);
+    bound_copy(&expected, one, &fresh);
+    bound_copy(&got, one, &fresh);
+    bound_run(&good);
+    const qs_role role = qs_case_position(one, QS_LABELS) >= 0 ? QS_LABELS : QS_IDS;
+    ((int32_t *)bound_tensor(&expected, role)->data)[7] = 1000;
+    ((int32_t *)bound_tensor(&got, role)->data)[7] = 1000;
+    assert_int_equal(qs_case_reference(&expected.one, expected.operands, &expected.run), QS_USAGE);
+    const char *reason = strstr(qs_message(), "1000");
+    assert_non_null(reason);
+    snprintf(message, sizeof message, "%s", reason);
+    kernel_make_named(&kernel, device, fact->kernel, &got);
+    assert_refused(kernel_run(&kernel, &got.run), QS_USAGE, message);
+    bound_share(&got, &fresh);
+    run_or_lost(&kernel, &got, text);
+    compare_written(&got, &good, fact->kernel, text);
+    kernel_release(&kernel);
+    bound_release(&fresh);
+    bound_release(&good);
+    bound_release(&expected);
+    bound_release(&got);
+}
+
+static void run_entry(void **state) {
+    const int number = (int)((entry *)*state - entries);
+    const entry *one = &entries[number];
+    outcome *of = &shared->of[number];
+    qs_kernel_fact all[QS_MOST_CANDIDATES];
+    qs_case parsed;
+    int count = 0;
+    fflush(NULL);
+    if (shared->lost) _exit(AGAIN);
+    alarm(SECONDS);
+    shared->next = number;
+    of->state = FAILED;
+    assert_ok(qs_case_parse(one->text, &parsed));
+    const qs_status status = qs_device_candidates(device, &parsed, all, &count);
+    if (status == QS_UNSUPPORTED) {
+        of->state = REFUSED;
+        char text[QS_CASE_TEXT];
+        const size_t head = strlen(qs_case_text(&parsed, text));
+        snprintf(of->reason, sizeof of->reason, "%s", qs_message() + (strncmp(qs_message(), text, head) ? 0 : head + 2));
+        return;
+    }
+    assert_int_equal(status, QS_OK);
+    assert_true(count >= 1 && count <= QS_MOST_CANDIDATES);
+    of->candidates = count;
+    if (one->kind == VALUES) check_values(&parsed, one->text, all, count);
+    for (int i = 0; one->kind != VALUES && i < count; i++) {
+        if (one->kind == SPECIAL) check_special_values(device, one->text, all[i].kernel);
+        if (one->kind == COMPLAINT) check_complaint(&parsed, one->text, &all[i]);
+    }
+    of->state = PASSED;
+}
+
+/* ---- Children ---- */
+
+static int device_start(void **state) {
+    (void)state;
+    device = open_device("cuda", NULL, 1, 1);
+    return 0;
+}
+
+static void child_run(int first) {
+    static struct CMUnitTest tests[MOST_ENTRIES];
+    const size_t count = (size_t)(entry_count - first);
+    for (int i = first; i < entry_count; i++)
+        tests[i - first] = (struct CMUnitTest){.name = entries[i].text, .test_func = run_entry, .initial_state = &entries[i]};
+    const int failed = _cmocka_run_group_tests("cases", tests, count, device_start, NULL);
+    shared->next = entry_count;
+    if (failed == 0) qs_device_close(device); /* what failed left its kernels */
+    fflush(NULL);
+    _exit(0);
+}
+
+/* All that a child says, without what went well. */
+static void lines_show(FILE *from) {
+    char line[4096];
+    while (fgets(line, sizeof line, from)) {
+        const bool dull = strstr(line, "[ RUN ") || strstr(line, "[       OK ") || strstr(line, "[==========]") ||
+                          strstr(line, "[  PASSED  ]") || (strstr(line, "[  FAILED  ]") && strstr(line, "test(s)")) || line[0] == '\n';
+        if (!dull) fputs(line, stdout);
+    }
+}
+
+/* Runs the entries from `first` on in a child, as far as it comes. */
+static void child_start(int first) {
+    int ends[2], status = 0;
+    shared->next = first;
+    shared->lost = false;
+    fflush(NULL);
+    assert_int_equal(pipe(ends), 0);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        dup2(ends[1], 1);
+        dup2(ends[1], 2);
+        close(ends[0]);
+        close(ends[1]);
+        child_run(first);
+    }
+    close(ends[1]);
+    FILE *from = fdopen(ends[0], "r");
+    assert_non_null(from);
+    lines_show(from);
+    fclose(from);
+    waitpid(child, &status, 0);
+    if (WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == AGAIN)) {
+        if (WEXITSTATUS(status) == AGAIN) shared->next++;
+        return;
+    }
+    printf("the process ended (%s %d) in %s\n", WIFSIGNALED(status) ? "signal" : "exit code",
+           WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), entries[shared->next].text);
+    shared->of[shared->next++].state = FAILED;
+}
+
+/* ---- Verdicts ---- */
+
+static void reasons_show(const char *name) {
+    for (int i = 0; i < entry_count; i++) {
+        bool first = shared->of[i].state == REFUSED && !strcmp(entries[i].op, name);
+        int times = 0;
+        for (int k = 0; k < entry_count && first; k++) {
+            if (shared->of[k].state != REFUSED || strcmp(entries[k].op, name) || strcmp(shared->of[k].reason, shared->of[i].reason))
+                continue;
+            first = k >= i;
+            times++;
+        }
+        if (first)
+            printf("    refused %d%s: %s\n", times, is_known(name, shared->of[i].reason) ? "" : ", which is not known",
+                   shared->of[i].reason);
+    }
+}
+
+/* A line for each operator; how many entries did not pass. */
+static int verdict(void) {
+    int bad = 0;
+    for (int i = 0; i < entry_count; i++) {
+        int of_state[FAILED + 1] = {0}, candidates = 0, unknown = 0;
+        bool first = true;
+        for (int k = 0; k < entry_count && first; k++) {
+            if (strcmp(entries[k].op, entries[i].op)) continue;
+            first = k >= i;
+            of_state[shared->of[k].state]++;
+            candidates += shared->of[k].candidates;
+            unknown += shared->of[k].state == REFUSED && !is_known(entries[k].op, shared->of[k].reason);
+        }
+        if (!first) continue;
+        printf("%-24s %3d passed (by %d candidates), %d failed, %d refused\n", entries[i].op, of_state[PASSED], candidates,
+               of_state[FAILED] + of_state[NOT_RUN], of_state[REFUSED]);
+        reasons_show(entries[i].op);
+        bad += of_state[FAILED] + of_state[NOT_RUN] + unknown;
+    }
+    return bad;
+}
+
+/* Opened, or refused with a reason. */
+static bool can_be_opened(void) {
+    int status = 1;
+    fflush(NULL);
+    const pid_t child = fork(); /* a GPU that a process opened is none for its children */
+    assert_true(child >= 0);
+    if (child == 0) {
+        const qs_device_options options = device_options("cuda", NULL, 1, 1);
+        const qs_status opened = qs_device_open(&options, &device);
+        if (opened == QS_OK) {
+            qs_device_close(device);
+            _exit(0);
+        }
+        printf("%s\n", qs_message());
+        fflush(NULL);
+        _exit(opened == QS_UNSUPPORTED && strstr(qs_message(), "libcuda.so.1") ? AGAIN : 1);
+    }
+    waitpid(child, &status, 0);
+    assert_true(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == AGAIN));
+    return WEXITSTATUS(status) == 0;
+}
+
+int main(int arguments, char **argument) {
+    if (!backend_exists("cuda")) return 77;
+    if (!can_be_opened()) return getenv("QSYNC_TEST_DEVICE") ? 1 : 0;
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED) return 1;
+    entries_collect(arguments - 1, argument + 1);
+    for (int next = 0; next < entry_count; next = shared->next)
+        child_start(next);
+    const int bad = verdict();
+    printf("%d entries, %d did not pass\n", entry_count, bad);
+    return bad > 0;
 }

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef QSYNC_TESTS_DEVICE_LARGER_CASES_H
+#define QSYNC_TESTS_DEVICE_LARGER_CASES_H
+
+#include <stddef.h>
+
+/* Beyond the operators' lists: large enough for several threads, chunks and slots; formats that pass through scratch. */
+static const char *const larger_cases[] = {
+    "relu/forward src=fp32[8,16,33,33] mask=int8[17424] dst=fp32[8,16,33,33]",
+    "relu/forward src=bf16[8,17,33,33] mask=int8[18513] dst=bf16[8,17,33,33]",
+    "relu/forward src=bf16[3,7,3,3] mask=int8[24] dst=fp32[3,7,3,3]",
+    "relu/backward mask=int8[18513] diff_dst=bf16[8,17,33,33] diff_src=bf16[8,17,33,33]",
+    "relu/backward mask=int8[24] diff_dst=bf16[3,7,3,3] diff_src=fp32[3,7,3,3]",
+    "relu/forward src=bf16[8,17,33,33] mask=int8[18513] dst=bf16[8,17,33,33] ceiling=0.5",
+    "add/forward src=bf16[8,17,33,33] src2=fp32[8,17,33,33] dst=bf16[8,17,33,33]",
+    "relu/forward src=bf16[8,17,33,33] mask=int8[18513] dst=bf16[8,17,33,33] absmax=fp32[1]",
+    "relu/backward mask=int8[18513] diff_dst=fp32[8,17,33,33] diff_src=fp32[8,17,33,33] absmax=fp32[1]",
+    "add/forward src=bf16[8,17,33,33] src2=bf16[8,17,33,33] dst=bf16[8,17,33,33] absmax=fp32[1]",
+    "concat/forward src=bf16[8,17,33,33] src2=bf16[8,24,33,33] dst=bf16[8,41,33,33]",
+    "concat/backward diff_dst=fp32[8,41,33,33] diff_src=fp32[8,17,33,33] diff_src2=fp32[8,24,33,33]",
+    "slice/forward src=fp32[8,41,33,33] dst=fp32[8,24,33,33] offset=17",
+    "slice/backward diff_dst=bf16[8,24,33,33] diff_src=bf16[8,41,33,33] offset=9",
+    "channel_shuffle/forward src=bf16[8,116,33,33] dst=bf16[8,116,33,33] groups=2",
+    "channel_shuffle/backward diff_dst=fp32[8,58,33,33] diff_src=fp32[8,58,33,33] groups=2",
+    "dropout/forward src=bf16[8,17,33,33] dst=fp32[8,17,33,33] probability=0.3 batched",
+    "batch_norm/forward src=fp32[9,16,33,33] scale=fp32[16] shift=fp32[16] mean=fp32[16] variance=fp32[16] running_mean=fp32[16] "
+    "running_variance=fp32[16] dst=fp32[9,16,33,33] epsilon=1e-05 momentum=0.1",
+    "batch_norm/forward src=bf16[9,35,31,33] scale=fp32[35] shift=fp32[35] mean=fp32[35] variance=fp32[35] running_mean=fp32[35] "
+    "running_variance=fp32[35] dst=fp32[9,35,31,33] epsilon=1e-05 momentum=0.1",
+    "batch_norm/backward src=fp32[9,35,31,33] scale=fp32[35] mean=fp32[35] variance=fp32[35] diff_dst=bf16[9,35,31,33] "
+    "diff_src=bf16[9,35,31,33] diff_scale=fp32[35] diff_shift=fp32[35] epsilon=1e-05 momentum=0.1",
+    "batch_norm/forward src=bf16[9,35,31,33] scale=fp32[35] shift=fp32[35] mean=fp32[35] variance=fp32[35] running_mean=fp32[35] "
+    "running_variance=fp32[35] mask=int8[40281] dst=bf16[9,35,31,33] epsilon=1e-05 momentum=0.1 relu",
+    "batch_norm/backward src=bf16[9,35,31,33] scale=fp32[35] mean=fp32[35] variance=fp32[35] mask=int8[40281] diff_dst=bf16[9,35,31,33] "
+    "diff_src=bf16[9,35,31,33] diff_scale=fp32[35] diff_shift=fp32[35] epsilon=1e-05 momentum=0.1 relu",
+    "batch_norm/forward src=fp32[9,48,31,33] scale=fp32[48] shift=fp32[48] mean=fp32[48] variance=fp32[48] running_mean=fp32[48] "
+    "running_variance=fp32[48] mask=int8[55242] dst=fp32[9,48,31,33] epsilon=1e-05 momentum=0.1 ceiling=6 relu",
+    "l1_batch_norm/forward src=fp32[9,35,31,33] scale=fp32[35] shift=fp32[35] mean=fp32[35] deviation=fp32[35] running_mean=fp32[35] "
+    "running_deviation=fp32[35] dst=bf16[9,35,31,33] epsilon=1e-05 momentum=0.1",
+    "l1_batch_norm/backward src=bf16[9,35,31,33] scale=fp32[35] mean=fp32[35] deviation=fp32[35] mask=int8[40281] "
+    "diff_dst=bf16[9,35,31,33] diff_src=bf16[9,35,31,33] diff_scale=fp32[35] diff_shift=fp32[35] epsilon=1e-05 momentum=0.1 relu",
+    "l1_batch_norm_int8/forward src=int8[9,48,31,33] src_step=fp32[1] scale=fp32[48] shift=fp32[48] mean=fp32[48] deviation=fp32[48] "
+    "running_mean=fp32[48] running_deviation=fp32[48] mask=int8[55242] dst=bf16[9,48,31,33] epsilon=1e-05 momentum=0.1 relu",
+    "l1_batch_norm_int8/backward src=int8[9,48,31,33] src_step=fp32[1] scale=fp32[48] mean=fp32[48] deviation=fp32[48] mask=int8[55242] "
+    "diff_dst=bf16[9,48,31,33] diff_src=bf16[9,48,31,33] diff_scale=fp32[48] diff_shift=fp32[48] epsilon=1e-05 momentum=0.1 relu",
+    "l2_batch_norm_int8/forward src=int8[9,35,31,33] src_step=fp32[1] scale=fp32[35] shift=fp32[35] mean=fp32[35] variance=fp32[35] "
+    "running_mean=fp32[35] running_variance=fp32[35] dst=fp32[9,35,31,33] epsilon=1e-05 momentum=0.1",
+    "batch_norm/forward src=bf16[9,35,31,33] scale=fp32[35] shift=fp32[35] mean=fp32[35] variance=fp32[35] running_mean=fp32[35] "
+    "running_variance=fp32[35] mask=int8[40281] dst=bf16[9,35,31,33] absmax=fp32[1] epsilon=1e-05 momentum=0.1 relu",
+    "batch_norm/backward src=bf16[9,35,31,33] scale=fp32[35] mean=fp32[35] variance=fp32[35] mask=int8[40281] diff_dst=bf16[9,35,31,33] "
+    "diff_src=bf16[9,35,31,33] diff_scale=fp32[35] diff_shift=fp32[35] absmax=fp32[1] epsilon=1e-05 momentum=0.1 relu",
+    "batch_norm/forward src=bf16[9,16,32,33] scale=fp32[16] shift=fp32[16] mean=fp32[16] variance=fp32[16] running_mean=fp32[16] "
+    "running_variance=fp32[16] mask=int8[19008] dst=bf16[9,16,32,33] absmax=fp32[1] epsilon=1e-05 momentum=0.1 relu",
+    "batch_norm/backward src=bf16[9,16,32,33] scale=fp32[16] mean=fp32[16] variance=fp32[16] mask=int8[19008] diff_dst=bf16[9,16,32,33] "
+    "diff_src=bf16[9,16,32,33] diff_scale=fp32[16] diff_shift=fp32[16] absmax=fp32[1] epsilon=1e-05 momentum=0.1 relu",
+    "batch_norm/forward src=bf16[9,64,31,33] scale=fp32[64] shift=fp32[64] mean=fp32[64] variance=fp32[64] running_mean=fp32[64] "
+    "running_variance=fp32[64] mask=int8[73656] dst=bf16[9,64,31,33] epsilon=1e-05 momentum=0.1 ceiling=1 relu",
+    "batch_norm/backward src=bf16[9,64,31,33] scale=fp32[64] mean=fp32[64] variance=fp32[64] diff_dst=bf16[9,64,31,33] "
+    "diff_src=bf16[9,64,31,33] diff_scale=fp32[64] diff_shift=fp32[64] epsilon=1e-05 momentum=0.1",
+    "l1_batch_norm/forward src=bf16[9,32,31,33] scale=fp32[32] shift=fp32[32] mean=fp32[32] deviation=fp32[32] running_mean=fp32[32] "
+    "running_deviation=fp32[32] dst=bf16[9,32,31,33] epsilon=1e-05 momentum=0.1",
+    "l1_batch_norm/backward src=bf16[9,32,31,33] scale=fp32[32] mean=fp32[32] deviation=fp32[32] mask=int8[36828] "
+    "diff_dst=bf16[9,32,31,33] diff_src=bf16[9,32,31,33] diff_scale=fp32[32] diff_shift=fp32[32] epsilon=1e-05 momentum=0.1 relu",
+    "layer_norm/backward src=bf16[9,35,31,33] scale=fp32[35] mean=fp32[9207] variance=fp32[9207] diff_dst=bf16[9,35,31,33] "
+    "diff_src=bf16[9,35,31,33] diff_scale=fp32[35] diff_shift=fp32[35] absmax=fp32[1] epsilon=1e-05",
+    "layer_norm/forward src=fp32[9,48,31,33] scale=fp32[48] shift=fp32[48] mean=fp32[9207] variance=fp32[9207] dst=bf16[9,48,31,33] "
+    "epsilon=1e-05",
+    "layer_norm/backward src=fp32[9,35,31,33] scale=fp32[35] mean=fp32[9207] variance=fp32[9207] diff_dst=bf16[9,35,31,33] "
+    "diff_src=bf16[9,35,31,33] diff_scale=fp32[35] diff_shift=fp32[35] epsilon=1e-05",
+    "layer_norm/forward src=bf16[37,5003] scale=fp32[5003] shift=fp32[5003] mean=fp32[37] variance=fp32[37] mask=int8[23139] "
+    "dst=fp32[37,5003] epsilon=1e-05 ceiling=1 relu",
+    "layer_norm/backward src=bf16[37,5003] scale=fp32[5003] mean=fp32[37] variance=fp32[37] mask=int8[23139] diff_dst=fp32[37,5003] "
+    "diff_src=fp32[37,5003] diff_scale=fp32[5003] diff_shift=fp32[5003] epsilon=1e-05 relu",
+    "l1_layer_norm/forward src=bf16[9,35,31,33] scale=fp32[35] shift=fp32[35] mean=fp32[9207] deviation=fp32[9207] mask=int8[40281] "
+    "dst=bf16[9,35,31,33] epsilon=1e-05 relu",
+    "l1_layer_norm/backward src=bf16[9,35,31,33] scale=fp32[35] mean=fp32[9207] deviation=fp32[9207] mask=int8[40281] "
+    "diff_dst=bf16[9,35,31,33] diff_src=bf16[9,35,31,33] diff_scale=fp32[35] diff_shift=fp32[35] epsilon=1e-05 relu",
+    "l1_layer_norm/inference src=fp32[37,5003] scale=fp32[5003] shift=fp32[5003] dst=fp32[37,5003] epsilon=1e-05",
+    "l1_layer_norm/backward src=fp32[37,5003] scale=fp32[5003] mean=fp32[37] deviation=fp32[37] diff_dst=fp32[37,5003] "
+    "diff_src=fp32[37,5003] diff_scale=fp32[5003] diff_shift=fp32[5003] epsilon=1e-05",
+    "l1_layer_norm_int8/forward src=int8[9,35,31,33] src_step=fp32[1] scale=fp32[35] shift=fp32[35] mean=fp32[9207] "
+    "deviation=fp32[9207] mask=int8[40281] dst=bf16[9,35,31,33] epsilon=1e-05 relu",
+    "l1_layer_norm_int8/backward src=int8[9,35,31,33] src_step=fp32[1] scale=fp32[35] mean=fp32[9207] deviation=fp32[9207] "
+    "mask=int8[40281] diff_dst=bf16[9,35,31,33] diff_src=bf16[9,35,31,33] diff_scale=fp32[35] diff_shift=fp32[35] epsilon=1e-05 relu",
+    "l1_layer_norm_int8/inference src=int8[37,5003] src_step=fp32[1] scale=fp32[5003] shift=fp32[5003] dst=fp32[37,5003] epsilon=1e-05",
+    "l1_layer_norm_int8/backward src=int8[37,5003] src_step=fp32[1] scale=fp32[5003] mean=fp32[37] deviation=fp32[37] "
+    "diff_dst=fp32[37,5003] diff_src=bf16[37,5003] diff_scale=fp32[5003] diff_shift=fp32[5003] epsilon=1e-05",
+    "layer_norm/forward src=fp32[9,48,77] scale=fp32[48] shift=fp32[48] mean=fp32[693] variance=fp32[693] dst=fp32[9,48,77] epsilon=1e-12",
+    "rms_norm/forward src=bf16[9,5003,3] scale=fp32[5003] dst=bf16[9,5003,3] absmax=fp32[1] epsilon=1e-05",
+    "rms_norm/backward src=bf16[9,35,1023] scale=fp32[35] diff_dst=bf16[9,35,1023] diff_src=bf16[9,35,1023] diff_scale=fp32[35] "
+    "epsilon=1e-05",
+    "rms_norm/backward src=fp32[37,5003] scale=fp32[5003] diff_dst=fp32[37,5003] diff_src=bf16[37,5003] diff_scale=fp32[5003] "
+    "epsilon=1e-06",
+    "positions/forward src=bf16[9,37,129] weights=fp32[512,37] dst=bf16[9,37,129] vocabulary=512",
+    "positions/backward diff_dst=bf16[9,37,129] diff_src=bf16[9,37,129] diff_weights=fp32[512,37] vocabulary=512",
+    "rotary/forward src=fp32[5,96,513] dst=bf16[5,96,513] heads=3 base=10000",
+    "position/backward diff_dst=bf16[5,300] diff_src=bf16[5,300,513] position=-1",
+    "class_token/backward diff_dst=fp32[9,300,129] diff_src=fp32[9,300,128] diff_weights=fp32[1,300]",
+    "gelu/forward src=fp32[9,300,129] dst=bf16[9,300,129] absmax=fp32[1] approximate=1",
+    "multiply/backward src=bf16[9,300,129] src2=bf16[9,300,129] diff_dst=bf16[9,300,129] diff_src=bf16[9,300,129] "
+    "diff_src2=bf16[9,300,129]",
+    "max_pool/forward src=fp32[3,37,9,9] mask=int8[3,37,5,5] dst=fp32[3,37,5,5] kernel=3x3 stride=2x2 padding=1x1",
+    "max_pool/backward mask=int8[3,37,5,5] diff_dst=bf16[3,37,5,5] diff_src=bf16[3,37,9,9] kernel=3x3 stride=2x2 padding=1x1",
+    "max_pool/backward mask=int8[2,20,5,5] diff_dst=fp32[2,20,5,5] diff_src=fp32[2,20,13,13] kernel=2x2 stride=3x3 padding=1x1",
+    "max_pool/forward src=bf16[3,32,9,9] mask=int8[3,32,5,5] dst=bf16[3,32,5,5] kernel=3x3 stride=2x2 padding=1x1",
+    "max_pool/backward mask=int8[3,64,5,5] diff_dst=bf16[3,64,5,5] diff_src=bf16[3,64,9,9] kernel=3x3 stride=2x2 padding=1x1",
+    "average_pool/backward diff_dst=fp32[2,20,4,4] diff_src=fp32[2,20,11,11] kernel=2x2 stride=3x3",
+    "adam/forward src=fp32[40001] weights=fp32[40001] momentum=fp32[40001] second_moment=fp32[40001] beta1=0.9 beta2=0.999 epsilon=1e-08 "
+    "weight_decay=0.01",
+    "clip_norm/forward src=fp32[300001] flag=fp32[1] clip_norm=3",
+    "sgd/forward src=fp32[40000] weights=fp32[40000] momentum=fp32[40000] momentum=0.9 weight_decay=0.0005",
+    "softmax_cross_entropy/forward src=bf16[37,11] labels=fp32[37] loss=fp32[2]",
+    "softmax_cross_entropy/backward src=bf16[37,11] labels=fp32[37] diff_src=bf16[37,11]",
+    "softmax_cross_entropy/forward src=fp32[9,5003] labels=fp32[9] loss=fp32[2]",
+    "softmax_cross_entropy/forward src=bf16[3,30522,5] labels=fp32[3,5] loss=fp32[2]",
+    "softmax_cross_entropy/backward src=fp32[3,5003,5] labels=fp32[3,5] diff_src=fp32[3,5003,5]",
+    "softmax_cross_entropy/backward src=bf16[9,4098] labels=fp32[9] diff_src=bf16[9,4098]",
+    "conv2d/forward src=fp32[2,16,8,8] weights=fp32[16,16,3,3] bias=fp32[16] dst=bf16[2,16,8,8] kernel=3x3 padding=1x1",
+    "conv2d/forward src=fp32[2,16,8,8] weights=fp32[16,16,3,3] dst=fp16[2,16,8,8] kernel=3x3 padding=1x1",
+    "conv2d/forward src=int8[2,6,8,8] src_step=fp32[1] weights=int8[9,2,3,3] weights_step=fp32[9] bias=fp32[9] dst=bf16[2,9,8,8] "
+    "kernel=3x3 padding=1x1 groups=3",
+    "conv2d/forward src=int8[4,64,8,8] src_step=fp32[1] weights=int8[64,64,3,3] weights_step=fp32[1] bias=fp32[64] dst=fp32[4,64,8,8] "
+    "kernel=3x3 padding=1x1",
+    "conv2d/input_gradient weights=bf16[16,16,3,3] diff_dst=bf16[2,16,8,8] diff_src=fp32[2,16,8,8] kernel=3x3 padding=1x1",
+    "conv2d/weight_gradient src=fp32[16,3,32,32] diff_dst=fp32[16,16,32,32] diff_weights=fp32[16,3,3,3] kernel=3x3 padding=1x1",
+    "conv2d/forward src=fp32[5,40,33,31] weights=fp32[40,1,3,3] dst=fp32[5,40,33,31] kernel=3x3 padding=1x1 groups=40",
+    "conv2d/forward src=bf16[5,40,33,31] weights=bf16[40,1,3,3] dst=fp16[5,40,17,16] kernel=3x3 stride=2x2 padding=1x1 groups=40",
+    "conv2d/forward src=int8[5,40,33,31] src_step=fp32[1] weights=int8[40,1,3,3] weights_step=fp32[40] dst=bf16[5,40,33,31] kernel=3x3 "
+    "padding=1x1 groups=40",
+    "conv2d/input_gradient weights=bf16[40,1,3,3] diff_dst=bf16[5,40,17,16] diff_src=bf16[5,40,33,31] kernel=3x3 stride=2x2 padding=1x1 "
+    "groups=40",
+    "conv2d/forward src=bf16[5,37,33,31] weights=bf16[37,1,3,3] bias=fp32[37] dst=bf16[5,37,33,31] kernel=3x3 padding=1x1 groups=37",
+    "conv2d/forward src=bf16[2,48,9,8] weights=bf16[48,1,3,3] dst=fp32[2,48,9,8] kernel=3x3 padding=1x1 groups=48",
+    "conv2d/input_gradient weights=bf16[37,1,3,3] diff_dst=bf16[5,37,33,31] diff_src=bf16[5,37,33,31] kernel=3x3 padding=1x1 groups=37",
+    "conv2d/input_gradient weights=fp32[48,1,3,3] diff_dst=fp32[2,48,8,9] diff_src=fp32[2,48,8,9] kernel=3x3 padding=1x1 groups=48",
+    "conv2d/weight_gradient src=bf16[5,40,33,31] diff_dst=bf16[5,40,17,16] diff_weights=fp32[40,1,3,3] kernel=3x3 stride=2x2 padding=1x1 "
+    "groups=40",
+    "conv2d/weight_gradient src=fp32[40,40,13,31] diff_dst=fp32[40,40,13,31] diff_weights=fp32[40,1,3,3] kernel=3x3 padding=1x1 groups=40",
+    "conv2d/forward src=fp32[2,16,9,9] weights=fp32[16,1,5,5] dst=fp32[2,16,9,9] kernel=5x5 padding=2x2 groups=16",
+    "linear/forward src=fp32[16,128] weights=fp32[96,128] bias=fp32[96] dst=bf16[16,96]",
+    "linear/forward src=uint4[100,260] src_step=fp32[1] src_group=int8[260] weights=int4[90,260] weights_step=fp32[90] bias=fp32[90] "
+    "dst=fp32[100,90] shifts=4",
+    "linear/forward src=int8[100,260] src_step=fp32[1] src_group=int8[260] weights=int8[90,260] weights_step=fp32[90] dst=bf16[100,90] "
+    "shifts=8",
+    "conv2d/input_gradient weights=int6[37,24,3,3] weights_step=fp32[24] diff_dst=int6[3,37,9,8] diff_dst_step=fp32[1] "
+    "diff_dst_group=int8[37] diff_src=bf16[3,24,17,15] kernel=3x3 stride=2x2 padding=1x1 shifts=6",
+    "conv2d/weight_gradient src=uint4[5,24,31,33] src_step=fp32[1] src_group=int8[24] diff_dst=int4[5,45,31,33] diff_dst_step=fp32[1] "
+    "diff_dst_group=int8[45] diff_weights=fp32[45,24,3,3] diff_bias=fp32[45] kernel=3x3 padding=1x1",
+    "linear/input_gradient weights=bf16[96,128] diff_dst=bf16[16,96] diff_src=fp32[16,128]",
+    "attention/forward src=fp32[2,64,70] src2=fp32[2,64,290] src3=fp32[2,40,290] keep=fp32[2,290] dst=fp32[2,40,70] heads=2",
+    "attention/forward src=bf16[2,64,300] src2=bf16[2,32,300] src3=bf16[2,32,300] dst=bf16[2,64,300] heads=2 key_heads=1 causal=1",
+    "attention/forward src=bf16[1,33,20] src2=bf16[1,33,21] src3=bf16[1,35,21] dst=fp32[1,35,20] heads=1 probability=0.3",
+    "attention/backward src=fp32[2,64,70] src2=fp32[2,64,290] src3=fp32[2,40,290] keep=fp32[2,290] diff_dst=fp32[2,40,70] "
+    "diff_src=fp32[2,64,70] diff_src2=fp32[2,64,290] diff_src3=fp32[2,40,290] heads=2 probability=0.2",
+    "attention/backward src=bf16[1,128,100] src2=bf16[1,64,100] src3=bf16[1,64,100] diff_dst=bf16[1,128,100] diff_src=bf16[1,128,100] "
+    "diff_src2=bf16[1,64,100] diff_src3=bf16[1,64,100] heads=2 key_heads=1 causal=1",
+    "attention/backward src=bf16[1,33,20] src2=bf16[1,33,21] src3=bf16[1,35,21] diff_dst=bf16[1,35,20] diff_src=fp32[1,33,20] "
+    "diff_src2=bf16[1,33,21] diff_src3=fp32[1,35,21] heads=1",
+    NULL};
+
+#endif
