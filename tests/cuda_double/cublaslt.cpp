@@ -239,7 +239,9 @@ static problem problem_of(const char *function, cublasLtHandle_t handle, cublasL
 static bool same_extents(const problem &p) {
     const bool turned_a = p.of.turn[0] == CUBLAS_OP_T, turned_b = p.of.turn[1] == CUBLAS_OP_T;
     const bool batches = p.a.batch == p.d.batch && p.b.batch == p.d.batch && p.c.batch == p.d.batch;
-    const bool apart = p.d.batch == 1 || p.d.stride >= p.d.next * (p.n - 1) + p.m; /* results of a batch */
+    /* Results of a batch lie one behind the other, or side by side in the columns. */
+    const bool apart =
+        p.d.batch == 1 || p.d.stride >= p.d.next * (p.n - 1) + p.m || (p.d.stride >= p.m && (p.d.batch - 1) * p.d.stride + p.m <= p.d.next);
     return (turned_a ? p.a.columns : p.a.rows) == p.m && (turned_b ? p.b.columns : p.b.rows) == p.k &&
            (turned_b ? p.b.rows : p.b.columns) == p.n && p.c.rows == p.m && p.c.columns == p.n && batches && apart;
 }
