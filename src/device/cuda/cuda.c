@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The device `cuda`: opening a GPU, and kernels from what families build. */
-#include "cuda/cuda.h"
+#include "cuda/cublaslt.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -60,6 +60,7 @@ static void cuda_close(void *state) {
     qs__cuda *cuda = state;
     const qs__driver *driver = cuda->driver;
     if (cuda->transfers) qs__transfers_close(cuda);
+    qs__cublaslt_close(cuda);
     if (cuda->complaint) driver->host_free((char *)cuda->complaint - CLOCK_BYTES);
     for (int i = 0; cuda->module && i < qs__cuda_module_count; i++)
         if (cuda->module[i]) driver->module_unload(cuda->module[i]);
@@ -247,5 +248,6 @@ const qs__backend qs__device_cuda = {
     .run = cuda_run,
     .release = kernel_release,
     .list = qs__cuda_list,
+    .peak = qs__cuda_peak,
     .stage = &qs__cuda_stage,
 };

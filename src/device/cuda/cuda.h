@@ -144,6 +144,10 @@ qs_status qs__transfers_read(qs__cuda *cuda, int queue, CUdeviceptr from, void *
 uint64_t qs__transfers_last(const qs__cuda *cuda, int queue);
 void qs__transfers_finish(qs__cuda *cuda, int queue, uint64_t last);
 
+/* ---- The roof (peak.c): qs_device_peak of the device ------------------------------------------------------------------------------ */
+
+double qs__cuda_peak(void *state, const qs_format *format);
+
 /* ---- Modules of our own kernels, as CMake puts them into the program (modules.c) --------------------------------------------------- */
 
 typedef struct qs__cuda_module {

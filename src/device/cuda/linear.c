@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+/* linear by cuBLASLt: one product a pass. Activations are matrices of as many rows as there are samples, or positions. */
+#include "cuda/product.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+typedef struct linear {
+    qs__product product;
+    qs__bias_sums bias; /* sums of diff_dst; where rows is 0, none */
+} linear;
+
+static void release(qs__cuda_kernel *kernel) {
+    free(kernel->own);
+}
+
+static qs_status run(qs__cuda_kernel *kernel, const qs_run *run) {
+    const linear *own = kernel->own;
+    (void)run;
+    QS_TRY(qs__product_run(kernel, &own->product));
+    return own->bias.rows > 0 ? qs__bias_sums_run(kernel, &own->bias) : QS_OK;
+}
+
+/* A matrix that is all of an operand. */
+static qs_matrices whole(qs_role role, int64_t row, int64_t column) {
+    return (qs_matrices){.role = role, .row = row, .column = column, .shared = 1};
+}
+
+static qs_matmul extents(const qs_case *one) {
+    const qs__geometry g = qs__case_geometry(one);
+    const int64_t rows = g.batch, inputs = g.channels, outputs = g.outputs;
+    qs_matmul out = {.samples = 1, .heads = 1, .summed = 1, .rows = rows, .inner = inputs, .columns = outputs};
+    switch (qs__case_pass(one)) {
+    case QS__FORWARD:
+        out.left = whole(QS_SRC, inputs, 1);
+        out.right = whole(QS_WEIGHTS, 1, inputs);
+        out.result = whole(QS_DST, outputs, 1);
+        return out;
+    case QS__INPUT_GRADIENT:
+        out.inner = outputs, out.columns = inputs;
+        out.left = whole(QS_DIFF_DST, outputs, 1);
+        out.right = whole(QS_WEIGHTS, inputs, 1);
+        out.result = whole(QS_DIFF_SRC, inputs, 1);
+        return out;
+    default:
+        out.rows = outputs, out.inner = rows, out.columns = inputs;
+        out.left = whole(QS_DIFF_DST, 1, outputs);
+        out.right = whole(QS_SRC, inputs, 1);
+        out.result = whole(QS_DIFF_WEIGHTS, inputs, 1);
+        return out;
+    }
+}
+
+static qs__product_request request_of(const qs_case *one) {
+    const qs_matmul of = extents(one);
+    qs__product_request out = qs__product_start(one, &of);
+    switch (qs__case_pass(one)) {
+    case QS__FORWARD:
+        out.step[QS__LEFT] = qs__place_of(one, QS_SRC_STEP);
+        out.step[QS__RIGHT] = qs__place_of(one, QS_WEIGHTS_STEP);
+        out.group = qs__place_of(one, QS_SRC_GROUP);
+        out.bias = qs__place_of(one, QS_BIAS);
+        break;
+    case QS__INPUT_GRADIENT:
+        out.step[QS__LEFT] = qs__place_of(one, QS_DIFF_DST_STEP);
+        out.step[QS__RIGHT] = qs__place_of(one, QS_WEIGHTS_STEP);
+        out.group = qs__place_of(one, QS_DIFF_DST_GROUP);
+        break;
+    default:
+        out.step[QS__LEFT] = qs__place_of(one, QS_DIFF_DST_STEP);
+        out.step[QS__RIGHT] = qs__place_of(one, QS_SRC_STEP);
+        out.scale_group[0] = qs__place_of(one, QS_DIFF_DST_GROUP);
+        out.scale_group[1] = qs__place_of(one, QS_SRC_GROUP);
+    }
+    if (out.step[QS__RIGHT].operand >= 0) out.right_steps = qs_shape_count(&one->operand[out.step[QS__RIGHT].operand].shape);
+    out.shifts = one->attributes.shifts;
+    return out;
+}
+
+/* The sums of diff_dst over the rows; those of transformed samples stand in each block's first one. */
+static qs__bias_sums bias_of(const qs_case *one) {
+    const qs_shape *shape = &qs__case_operand(one, QS_DIFF_DST)->shape;
+    const int block = one->attributes.hadamard;
+    return (qs__bias_sums){.from = qs__place_of(one, QS_DIFF_DST),
+                           .step = qs__place_of(one, QS_DIFF_DST_STEP),
+                           .group = qs__place_of(one, QS_DIFF_DST_GROUP),
+                           .to = qs__place_of(one, QS_DIFF_BIAS),
+                           .format = qs__case_format(one, QS_DIFF_DST),
+                           .rows = qs_shape_count(shape) / shape->dim[1],
+                           .columns = shape->dim[1],
+                           .pixels = qs_shape_count(shape) / shape->dim[1] / shape->dim[0],
+                           .block = block,
+                           .factor = sqrt(block > 0 ? block : 1)};
+}
+
+/* The other way: sums in scratch and a kernel of ours for the bias of narrow results; bias gradients by the library for those of floats. */
+static qs_status build(qs__cuda_kernel *kernel, int algorithm, bool other) {
+    const qs_case *one = &kernel->one;
+    const bool floats = one->operand[0].format->kind == QS_KIND_FLOAT, gradient = qs__case_has(one, QS_DIFF_BIAS);
+    qs__product_request request = request_of(one);
+    const bool narrow = qs__lt_type(request.format[QS__RESULT]) == CUDA_R_16BF || qs__lt_type(request.format[QS__RESULT]) == CUDA_R_16F;
+    const bool splits = floats && narrow && request.format[QS__LEFT]->bits > 8 && request.bias.operand >= 0;
+    linear *own;
+    if (one->attributes.accumulator.adder) return qs_fail(QS_UNSUPPORTED, "cuBLASLt adds in no narrow accumulator");
+    if (other && !splits && !(gradient && floats && request.format[QS__LEFT]->bits > 8))
+        return qs_fail(QS_UNSUPPORTED, "there is one way to compute it by cuBLASLt");
+    QS_TRY(qs_allocate(1, sizeof *own, &own));
+    kernel->own = own;
+    kernel->release = release;
+    kernel->run = run;
+    request.wide = other && splits;
+    if (other && gradient) request.row_sums = qs__place_of(one, QS_DIFF_BIAS);
+    QS_TRY(qs__product_build(kernel, &request, algorithm, &own->product));
+    qs__products_workspace(kernel, 1, &own->product);
+    if (gradient && !other) {
+        own->bias = bias_of(one);
+        QS_TRY(qs__bias_sums_build(kernel, &own->bias));
+    }
+    snprintf(kernel->name, sizeof kernel->name, "cublaslt:%s%s", own->product.plan->algorithm[algorithm].tag,
+             !other     ? ""
+             : gradient ? ":bias"
+                        : ":wide");
+    return QS_OK;
+}
+
+qs_status qs__cuda_build_cublaslt_linear(qs__cuda_kernel *kernel) {
+    return build(kernel, 0, false);
+}
+
+qs_status qs__cuda_build_cublaslt_linear_second(qs__cuda_kernel *kernel) {
+    return build(kernel, 1, false);
+}
+
+qs_status qs__cuda_build_cublaslt_linear_third(qs__cuda_kernel *kernel) {
+    return build(kernel, 2, false);
+}
+
+qs_status qs__cuda_build_cublaslt_linear_other(qs__cuda_kernel *kernel) {
+    return build(kernel, 0, true);
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Products of two activations by cuBLASLt: batches of the matrices of heads. */
+#include "cuda/product.h"
+
+#include <stdlib.h>
+
+static void release(qs__cuda_kernel *kernel) {
+    free(kernel->own);
+}
+
+static qs_status run(qs__cuda_kernel *kernel, const qs_run *run) {
+    (void)run;
+    return qs__product_run(kernel, kernel->own);
+}
+
+static qs_role step_of(qs_role factor) {
+    return factor == QS_SRC ? QS_SRC_STEP : factor == QS_SRC2 ? QS_SRC2_STEP : QS_DIFF_DST_STEP;
+}
+
+static qs_status build(qs__cuda_kernel *kernel, int algorithm) {
+    const qs_matmul of = qs_case_matmul(&kernel->one);
+    qs__product_request request = qs__product_start(&kernel->one, &of);
+    qs__product *own;
+    if (kernel->one.attributes.accumulator.adder) return qs_fail(QS_UNSUPPORTED, "cuBLASLt adds in no narrow accumulator");
+    request.step[QS__LEFT] = qs__place_of(&kernel->one, step_of(of.left.role));
+    request.step[QS__RIGHT] = qs__place_of(&kernel->one, step_of(of.right.role));
+    QS_TRY(qs_allocate(1, sizeof *own, &own));
+    kernel->own = own;
+    kernel->release = release;
+    kernel->run = run;
+    QS_TRY(qs__product_build(kernel, &request, algorithm, own));
+    qs__products_workspace(kernel, 1, own);
+    snprintf(kernel->name, sizeof kernel->name, "cublaslt:%s", own->plan->algorithm[algorithm].tag);
+    return QS_OK;
+}
+
+qs_status qs__cuda_build_cublaslt_matmul(qs__cuda_kernel *kernel) {
+    return build(kernel, 0);
+}
+
+qs_status qs__cuda_build_cublaslt_matmul_second(qs__cuda_kernel *kernel) {
+    return build(kernel, 1);
+}
+
+qs_status qs__cuda_build_cublaslt_matmul_third(qs__cuda_kernel *kernel) {
+    return build(kernel, 2);
+}
