@@ -12,8 +12,7 @@ const qs_shim_kernel *qs_shim_find(const char *name);
 size_t qs_shim_job_bytes(const qs_shim_kernel *kernel);
 /* Runs every block of the grid, one after the other. */
 void qs_shim_run(const qs_shim_kernel *kernel, const void *job, const unsigned grid[3], const unsigned block[3], unsigned shared_bytes);
-/* Ends the process with a message on stderr. */
-/* Exported: doubles of other libraries end the process so, too. */
+/* Ends the process with a message on stderr; also for the doubles of other libraries. */
 [[noreturn]] __attribute__((visibility("default"))) void qs_shim_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif
