@@ -247,9 +247,15 @@ static inline void compare_means(const bound *got, bound *expected, int position
     free(right);
 }
 
-/* Attention multiplies probabilities and gradients of scores as bf16 where its operands are: each term of a sum is off by up to half an
- * epsilon of its own, at random, so the sum by about that of the root of the sum of their squares, for which the largest result stands: 4
- * standard deviations. */
+/* Attention multiplies probabilities and gradients of scores as bf16 where its operands are, and in products of CUDA's libraries as fp16:
+ * each term of a sum is off by up to half an epsilon of its own, at random, so the sum by about that of the root of the sum of their
+ * squares, for which the largest result stands: 4 standard deviations. */
+static inline bool narrow_attention(const qs_case *one, const char *kernel) {
+    const char *format = one->operand[0].format->name;
+    return strcmp(one->op->name, "attention") == 0 &&
+           (strcmp(format, "bf16") == 0 || (strcmp(format, "fp16") == 0 && strncmp(kernel, "cu", 2) == 0));
+}
+
 static inline void compare_attention(const bound *got, bound *expected, int position, const char *what) {
     const qs_tensor *tensor = &got->operands[position];
     const int64_t count = qs_shape_count(&tensor->shape);
@@ -304,7 +310,7 @@ static inline void compare_written(const bound *got, bound *expected, const char
             compare_integer(got, expected, i, what);
         } else if (got->one.op->kind == QS_ADJUSTABLE || strstr(op, "_pool")) {
             compare_sums(got, expected, i, kernel, what);
-        } else if (strcmp(op, "attention") == 0 && strcmp(got->one.operand[0].format->name, "bf16") == 0) {
+        } else if (narrow_attention(&got->one, kernel)) {
             compare_attention(got, expected, i, what);
         } else {
             compare_means(got, expected, i, what);

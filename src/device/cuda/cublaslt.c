@@ -44,7 +44,6 @@ static qs_status status_check(const qs__lt_functions *call, cublasStatus_t statu
 /* The handle, and what all products share of what algorithms may do. */
 static qs_status start(const qs__cuda *cuda, struct qs__cublaslt *lt) {
     const uint64_t workspace = QS__LT_WORKSPACE;
-    const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     int all = 0;
     QS_TRY(functions_find(&lt->call));
     QS_TRY(qs__cuda_check(cuda, cuda->driver->device_attribute(&all, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, cuda->device),
@@ -52,12 +51,9 @@ static qs_status start(const qs__cuda *cuda, struct qs__cublaslt *lt) {
     lt->fill = cuda->multiprocessors < all ? cuda->multiprocessors : 0;
     QS_TRY(status_check(lt->call, lt->call->create(&lt->handle), "cublasLtCreate"));
     QS_TRY(status_check(lt->call, lt->call->preference_create(&lt->preference), "cublasLtMatmulPreferenceCreate"));
-    QS_TRY(status_check(lt->call,
-                        lt->call->preference_set(lt->preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace),
-                        "cublasLtMatmulPreferenceSetAttribute of the workspace"));
     return status_check(lt->call,
-                        lt->call->preference_set(lt->preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof schemes),
-                        "cublasLtMatmulPreferenceSetAttribute of reduction schemes");
+                        lt->call->preference_set(lt->preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace),
+                        "cublasLtMatmulPreferenceSetAttribute of the workspace");
 }
 
 static void plan_free(const qs__lt_functions *call, qs__lt_plan *plan) {
@@ -216,34 +212,48 @@ static bool algorithm_name(const qs__lt_functions *call, const cublasLtMatmulAlg
     return value[SCHEME] == CUBLASLT_REDUCTION_SCHEME_NONE || (value[SCHEME] == CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE && value[SPLIT] > 1);
 }
 
-/* Asks the library for its best algorithms; a plan without any keeps the reason. */
-static qs_status algorithms_find(const struct qs__cublaslt *lt, qs__lt_plan *plan) {
-    enum { ASKED = 8 };
-    static const cublasLtMatmulPreferenceAttributes_t attribute[] = {
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
-    const qs__lt_shape *shape = &plan->shape;
-    const qs__lt_matrix *matrix[] = {&shape->a, &shape->b, &shape->c, &shape->d};
-    cublasLtMatmulHeuristicResult_t result[ASKED];
-    int count = 0;
-    for (int i = 0; i < 4; i++) {
-        const uint32_t alignment = (uint32_t)matrix[i]->alignment;
-        QS_TRY(shape_check(lt->call, shape, lt->call->preference_set(lt->preference, attribute[i], &alignment, sizeof alignment),
-                           "cublasLtMatmulPreferenceSetAttribute of an alignment"));
-    }
-    memset(result, 0, sizeof result);
-    const cublasStatus_t status = lt->call->heuristic(lt->handle, plan->product, plan->layout[0], plan->layout[1], plan->layout[2],
-                                                      plan->layout[3], lt->preference, ASKED, result, &count);
-    for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < count && plan->count < QS__LT_ALGORITHMS; i++) {
+/* Takes those of the library's algorithms that may be taken, and are not there yet. */
+static void algorithms_take(const qs__lt_functions *call, const cublasLtMatmulHeuristicResult_t *result, int count, qs__lt_plan *plan) {
+    for (int i = 0; i < count && plan->count < QS__LT_ALGORITHMS; i++) {
         qs__lt_algorithm *to = &plan->algorithm[plan->count];
         bool fresh = result[i].state == CUBLAS_STATUS_SUCCESS && result[i].workspaceSize <= QS__LT_WORKSPACE &&
-                     algorithm_name(lt->call, &result[i].algo, to->tag, sizeof to->tag);
+                     algorithm_name(call, &result[i].algo, to->tag, sizeof to->tag);
         for (int other = 0; other < plan->count && fresh; other++)
             fresh = strcmp(to->tag, plan->algorithm[other].tag) != 0;
         if (!fresh) continue;
         to->algorithm = result[i].algo;
         to->workspace_bytes = result[i].workspaceSize;
         plan->count++;
+    }
+}
+
+/* Asks the library for its best algorithms; a plan without any keeps the reason. Where it has none by those ways of adding parts that may
+ * be taken, it is asked for all, of which some may add no parts. */
+static qs_status algorithms_find(const struct qs__cublaslt *lt, qs__lt_plan *plan) {
+    enum { ASKED = 8 };
+    static const cublasLtMatmulPreferenceAttributes_t attribute[] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+    static const uint32_t schemes[] = {CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, CUBLASLT_REDUCTION_SCHEME_MASK};
+    const qs__lt_shape *shape = &plan->shape;
+    const qs__lt_matrix *matrix[] = {&shape->a, &shape->b, &shape->c, &shape->d};
+    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+    int count = 0;
+    for (int i = 0; i < 4; i++) {
+        const uint32_t alignment = (uint32_t)matrix[i]->alignment;
+        QS_TRY(shape_check(lt->call, shape, lt->call->preference_set(lt->preference, attribute[i], &alignment, sizeof alignment),
+                           "cublasLtMatmulPreferenceSetAttribute of an alignment"));
+    }
+    for (int turn = 0; turn < 2 && plan->count == 0; turn++) {
+        cublasLtMatmulHeuristicResult_t result[ASKED];
+        memset(result, 0, sizeof result);
+        QS_TRY(shape_check(
+            lt->call, shape,
+            lt->call->preference_set(lt->preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes[turn], sizeof schemes[turn]),
+            "cublasLtMatmulPreferenceSetAttribute of reduction schemes"));
+        status = lt->call->heuristic(lt->handle, plan->product, plan->layout[0], plan->layout[1], plan->layout[2], plan->layout[3],
+                                     lt->preference, ASKED, result, &count);
+        if (status == CUBLAS_STATUS_SUCCESS) algorithms_take(lt->call, result, count, plan);
     }
     if (plan->count > 0) return QS_OK;
     snprintf(plan->reason, sizeof plan->reason, "cublasLtMatmulAlgoGetHeuristic: %s (%d), %d algorithms", lt->call->status_text(status),
