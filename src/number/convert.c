@@ -28,6 +28,7 @@ typedef struct array_call {
     const void *src;
     void *dst;
     void *packed; /* codes of floats */
+    bool values;  /* packed ones are the values themselves, in fp32 */
     _Atomic int64_t overflows, underflows;
 } array_call;
 
@@ -88,6 +89,9 @@ static void round_body(void *context, int64_t begin, int64_t end) {
     int width = whole_bytes(call->bits);
     if (!call->packed) {
         round_piece(call, begin, end, 0, NULL, &counts);
+    } else if (call->values) {
+        round_piece(call, begin, end, 0, NULL, &counts);
+        memcpy((float *)call->packed + begin, (float *)call->dst + begin, (size_t)(end - begin) * sizeof(float));
     } else if (width) {
         round_piece(call, begin, end, width, (char *)call->packed + begin * width, &counts);
     } else {
@@ -102,6 +106,7 @@ qs_rounding_counts qs_round_pack_array(const qs_format *format, qs_rounding roun
     array_call call = {.how = qs__float_rounding_of(format, rounding, overflow),
                        .random = random,
                        .bits = format->bits,
+                       .values = qs__format_is_padded(format),
                        .src = src,
                        .dst = dst,
                        .packed = packed};
@@ -117,7 +122,7 @@ qs_rounding_counts qs_round_array(const qs_format *format, qs_rounding rounding,
 /* ---- Conversion ---- */
 
 static bool is_single(const qs_format *format) {
-    return format->specials == QS_SPECIALS_IEEE && format->bits == 32;
+    return format->specials == QS_SPECIALS_IEEE && format->mantissa_bits == 23;
 }
 
 static void copy_body(void *context, int64_t begin, int64_t end) {
@@ -133,7 +138,7 @@ void qs_convert_from_fp32(const qs_format *format, qs_rounding rounding, qs_over
         run(&call, count, copy_body);
         return;
     }
-    call.packed = dst;
+    *(qs__format_is_padded(format) ? &call.dst : &call.packed) = dst;
     call.how.fast = overflow == QS_OVERFLOW_DEFAULT;
     run(&call, count, round_body);
 }
@@ -156,7 +161,7 @@ static void widen_body(void *context, int64_t begin, int64_t end) {
 
 void qs_convert_to_fp32(const qs_format *format, int64_t count, const void *src, float *dst) {
     array_call call = {.how.plan = qs__float_plan_of(format), .bits = format->bits, .src = src, .dst = dst};
-    run(&call, count, is_single(format) ? copy_body : widen_body);
+    run(&call, count, is_single(format) || qs__format_is_padded(format) ? copy_body : widen_body);
 }
 
 /* ---- Fixed point ---- */

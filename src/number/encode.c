@@ -36,8 +36,9 @@ uint32_t qs_encode_value(const qs_format *format, float value) {
         assert((double)value <= format->max && (double)value >= qs_format_lowest(format));
         return (uint32_t)(int32_t)value & mask_of(format->bits);
     }
-    qs__float_plan plan = qs__float_plan_of(format);
     uint32_t bits = qs__bits_of(value);
+    if (qs__format_is_padded(format)) return bits;
+    qs__float_plan plan = qs__float_plan_of(format);
     return encode_magnitude(&plan, bits & INT32_MAX) | (bits >> 31) << plan.magnitude_bits;
 }
 
@@ -47,6 +48,7 @@ float qs_decode_value(const qs_format *format, uint32_t code) {
         int32_t sign = format->is_unsigned ? 0 : 1 << (format->bits - 1);
         return (float)(((int32_t)code ^ sign) - sign);
     }
+    if (qs__format_is_padded(format)) return qs__float_of(code);
     qs__float_plan plan = qs__float_plan_of(format);
     uint32_t magnitude = decode_magnitude(&plan, code & mask_of(plan.magnitude_bits));
     return qs__float_of(magnitude | (code >> plan.magnitude_bits) << 31);

@@ -12,10 +12,10 @@ enum { FP32_BIAS = 127, FP32_TOP_EXPONENT = 127, FP32_MIN_EXPONENT = -126, CODE_
 typedef struct named_format {
     const char *name;
     qs_specials specials;
-    int exponent_bits, mantissa_bits;
+    int exponent_bits, mantissa_bits, bits;
 } named_format;
 
-#define QS_FORMAT(name, specials, exponent_bits, mantissa_bits) {#name, specials, exponent_bits, mantissa_bits},
+#define QS_FORMAT(name, specials, exponent_bits, mantissa_bits, bits) {#name, specials, exponent_bits, mantissa_bits, bits},
 #define QS_FORMAT_FAMILY(name, syntax)
 static const named_format named_formats[] = {
 #include "formats.def"
@@ -23,7 +23,7 @@ static const named_format named_formats[] = {
 #undef QS_FORMAT
 #undef QS_FORMAT_FAMILY
 
-#define QS_FORMAT(name, specials, exponent_bits, mantissa_bits)
+#define QS_FORMAT(name, specials, exponent_bits, mantissa_bits, bits)
 #define QS_FORMAT_FAMILY(name, syntax) &qs__format_family_##name,
 static const qs__format_family *const families[] = {
 #include "formats.def"
@@ -126,7 +126,9 @@ static qs_status parse_format(const char *name, qs_format *out) {
         const named_format *named = &named_formats[i];
         if (strcmp(name, named->name) != 0) continue;
         strcpy(out->name, named->name);
-        return qs__format_fill_float(named->specials, named->exponent_bits, named->mantissa_bits, 0, out);
+        QS_TRY(qs__format_fill_float(named->specials, named->exponent_bits, named->mantissa_bits, 0, out));
+        out->bits = named->bits;
+        return QS_OK;
     }
     for (size_t i = 0; i < COUNT_OF(families); i++) {
         if (families[i]->claims(name)) return qs_fail_within(families[i]->parse(name, out), "format '%s'", name);

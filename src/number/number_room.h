@@ -23,7 +23,7 @@ enum { QS_INTEGER_LEAST_BITS = 2 };
 bool qs__family_claims(const char *name, const char *prefix);
 int qs__family_bits(const char *text, int highest);
 
-#define QS_FORMAT(name, specials, exponent_bits, mantissa_bits)
+#define QS_FORMAT(name, specials, exponent_bits, mantissa_bits, bits)
 #define QS_FORMAT_FAMILY(name, syntax) extern const qs__format_family qs__format_family_##name;
 #include "formats.def"
 #undef QS_FORMAT
@@ -33,6 +33,11 @@ int qs__family_bits(const char *text, int highest);
 qs_status qs__format_fill_float(qs_specials specials, int exponent_bits, int mantissa_bits, int bias, qs_format *out);
 /* Biased fp32 exponent field of min_normal: 1 ... 254. */
 int qs__format_min_field(const qs_format *format);
+
+/* Storage is wider than the value: its fp32, the low mantissa bits 0 (tf32). */
+static inline bool qs__format_is_padded(const qs_format *format) {
+    return format->kind == QS_KIND_FLOAT && format->bits > 1 + format->exponent_bits + format->mantissa_bits;
+}
 
 static inline uint32_t qs__bits_of(float value) {
     uint32_t bits;

@@ -54,6 +54,7 @@ TEST(integer_codes_round_trip) {
 /* fp32's own codes are its bits; the others are known from their standards. */
 TEST(known_codes) {
     assert_int_equal(qs_encode_value(format_named("fp32"), 1.5f), 0x3FC00000);
+    assert_int_equal(qs_encode_value(format_named("tf32"), -0x1.ffcp0f), 0xBFFFE000);
     assert_int_equal(qs_encode_value(format_named("bf16"), -1.5f), 0xBFC0);
     assert_int_equal(qs_encode_value(format_named("fp16"), 65504.0f), 0x7BFF);
     assert_int_equal(qs_encode_value(format_named("fp16"), INFINITY), 0x7C00);

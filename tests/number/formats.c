@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
-// covers: fp32 bf16 fp16 e5m2 e4m3fn fp int uint
+// covers: fp32 tf32 bf16 fp16 e5m2 e4m3fn fp int uint
 /* Descriptors: facts of every named format against its standard, the families' formulas, interning, order, storage, messages. */
 #include "number_test.h"
 
@@ -12,6 +12,7 @@ static const struct {
     double max, min_normal, min_subnormal;
 } facts[] = {
     {"fp32", QS_KIND_FLOAT, 32, 23, 0x1.fffffep127, 0x1p-126, 0x1p-149},
+    {"tf32", QS_KIND_FLOAT, 32, 10, 0x1.ffcp127, 0x1p-126, 0x1p-136},
     {"bf16", QS_KIND_FLOAT, 16, 7, 0x1.fep127, 0x1p-126, 0x1p-133},
     {"fp16", QS_KIND_FLOAT, 16, 10, 65504.0, 0x1p-14, 0x1p-24},
     {"e5m2", QS_KIND_FLOAT, 8, 2, 57344.0, 0x1p-14, 0x1p-16},

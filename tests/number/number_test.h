@@ -7,8 +7,9 @@
 #include "qsync/number.h"
 
 static const char *const float_formats[] = {
-    "fp32",      "bf16",      "fp16",       "e5m2",      "e4m3fn",    "fp(6,9,0)", "fp(4,3,4)",  "fp(5,2,0)", "fp(3,2,0)",   "fp(2,1,0)",
-    "fp(1,2,0)", "fp(5,0,0)", "fp(5,10,0)", "fp(8,7,0)", "fp(8,0,0)", "fp(7,8,9)", "fp(4,3,-9)", "fp(8,23)",  "fp(2,22,99)", "fp(6,1,95)",
+    "fp32",      "tf32",      "bf16",      "fp16",       "e5m2",      "e4m3fn",      "fp(6,9,0)",
+    "fp(4,3,4)", "fp(5,2,0)", "fp(3,2,0)", "fp(2,1,0)",  "fp(1,2,0)", "fp(5,0,0)",   "fp(5,10,0)",
+    "fp(8,7,0)", "fp(8,0,0)", "fp(7,8,9)", "fp(4,3,-9)", "fp(8,23)",  "fp(2,22,99)", "fp(6,1,95)",
 };
 
 static const char *const isa_names[] = {"portable", "avx2", "all"};

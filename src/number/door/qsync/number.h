@@ -2,7 +2,7 @@
 /* number: formats of numbers, rounding, quantizers, packing and the statistics of arrays.
  *
  * A format is data: a name is parsed into a descriptor. Families live one per file (formats.def): `fp(e,m,bias)`, named IEEE-like
- * formats (fp32, bf16, fp16, e5m2), `fn` formats (e4m3fn), `int(b)` (int8 = int(8)) and `uint(b)`. Descriptors are interned: equal
+ * formats (fp32, tf32, bf16, fp16, e5m2), `fn` formats (e4m3fn), `int(b)` (int8 = int(8)) and `uint(b)`. Descriptors are interned: equal
  * formats are the same pointer, so `==` compares formats. Nobody outside this room switches over formats: ask the descriptor.
  *
  * fp(e,m,bias) takes e of 1 to 8, m of 0 to 23 and any bias that keeps normal values inside fp32's (fp(8,m): the last binade, above fp32,
@@ -25,7 +25,7 @@ typedef enum qs_specials { QS_SPECIALS_NONE, QS_SPECIALS_IEEE, QS_SPECIALS_FN } 
 typedef struct qs_format {
     char name[24]; /* canonical: "fp32", "bf16", "fp(4,3,4)", "int8" */
     qs_format_kind kind;
-    int bits;          /* storage bits of one value */
+    int bits;          /* storage bits of one value; tf32: 32, those of the value in fp32, of which the low 13 are 0 */
     int exponent_bits; /* floats; 0 for integers */
     int mantissa_bits; /* explicit; floats */
     int bias;          /* exponent bias beyond the IEEE one: a value is scaled by 2^-bias */
