@@ -5,8 +5,8 @@
 #include "qsync/costmodel.h"
 
 static const qs_published_device devices[] = {
-#define QS_PUBLISHED(identifier, product, fp32, fp16, bf16, int8, memory, link, capacity) \
-    {#identifier, product, fp32, fp16, bf16, int8, memory, link, capacity},
+#define QS_PUBLISHED(identifier, product, fp32, tf32, fp16, bf16, int8, fp8, memory, link, capacity) \
+    {#identifier, product, fp32, tf32, fp16, bf16, int8, fp8, memory, link, capacity},
 #include "published.def"
 #undef QS_PUBLISHED
 };
@@ -27,7 +27,12 @@ qs_status qs_published_find(const char *name, const qs_published_device **out) {
 
 double qs_published_rate(const qs_published_device *device, const qs_format *format) {
     if (format->kind == QS_KIND_INTEGER) return format->bits == 8 ? device->int8 : 0;
-    if (strcmp(format->name, "fp32") == 0) return device->fp32;
-    if (strcmp(format->name, "fp16") == 0) return device->fp16;
-    return strcmp(format->name, "bf16") == 0 ? device->bf16 : 0;
+    const struct {
+        const char *name;
+        double rate;
+    } rows[] = {{"fp32", device->fp32}, {"tf32", device->tf32},  {"fp16", device->fp16},
+                {"bf16", device->bf16}, {"e4m3fn", device->fp8}, {"e5m2", device->fp8}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(format->name, rows[i].name) == 0) return rows[i].rate;
+    return 0;
 }

@@ -48,7 +48,7 @@ TEST(table) {
     }
     assert_ok(qs_published_find("t4", &t4));
     assert_true(qs_published_rate(t4, qs_format_of("int8")) == 130 && qs_published_rate(t4, qs_format_of("bf16")) == 0);
-    assert_true(qs_published_rate(t4, qs_format_of("e5m2")) == 0);
+    assert_true(qs_published_rate(t4, qs_format_of("e5m2")) == 0 && qs_published_rate(t4, qs_format_of("tf32")) == 0);
     assert_refused(qs_published_find("k80", &one), QS_USAGE, "v100, t4, a10, a100, l4, h100");
 }
 

@@ -128,7 +128,7 @@ QS_API int qs_cost_mapper_steps(const qs_cost_mapper *mapper, double *us);
  * devices of its host, both directions together) in 1e9 bytes a second; capacity in GiB. */
 typedef struct qs_published_device {
     const char *name, *product;
-    double fp32, fp16, bf16, int8, memory, link, capacity;
+    double fp32, tf32, fp16, bf16, int8, fp8, memory, link, capacity;
 } qs_published_device;
 QS_API const char *qs_published_name_at(size_t index);
 /* By name, "v100"; QS_USAGE lists. */
