@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+/* gelu, silu, tanh: smooth functions and their derivatives, in fp32, within few last places. Each takes one exponential and at most two
+ * reciprocals an element, so that memory stays what they wait for. */
+#include "cuda/elementwise_jobs.h"
+
+#include "cuda/beside.cuh"
+#include "cuda/values.cuh"
+
+#include <math.h>
+
+/* e^x, x <= 0, within 2 + 1.2 |x| last places. */
+QS_CUDA_DEVICE float exponential(float x) {
+#if defined(__CUDA_ARCH__)
+    return __expf(x);
+#else
+    return expf(x);
+#endif
+}
+
+/* Of x >= 1, to its last place. */
+QS_CUDA_DEVICE float reciprocal(float x) {
+#if defined(__CUDA_ARCH__)
+    return __fdividef(1.0f, x);
+#else
+    return 1.0f / x;
+#endif
+}
+
+/* 1 / (1 + e^-x) and 1 less that: neither is found as a difference. */
+struct sigmoid_pair {
+    float rising, falling;
+};
+
+QS_CUDA_DEVICE sigmoid_pair sigmoid(float x) {
+    const float e = exponential(-fabsf(x)), larger = reciprocal(1.0f + e), smaller = e * larger;
+    const sigmoid_pair pair = {x < 0 ? smaller : larger, x < 0 ? larger : smaller};
+    return pair;
+}
+
+/* Φ(x), Φ the distribution function of the standard normal distribution; `density` is e^(-x²/2). Φ(-a) e^(a²/2) is a polynomial in 1 / (1 +
+ * 11/32 a), a >= 0, within 0.95 2^-24: the minimax fit of the device cpu. */
+QS_CUDA_DEVICE float normal_below(float x, float density) {
+    const float t = reciprocal(fmaf(fabsf(x), 0.34375f, 1.0f));
+    float p = fmaf(t, -2.78546885e-2f, 1.44057766e-1f);
+    p = fmaf(p, t, -2.72119910e-1f);
+    p = fmaf(p, t, 1.91356003e-1f);
+    p = fmaf(p, t, -3.95871550e-2f);
+    p = fmaf(p, t, 1.12768434e-1f);
+    p = fmaf(p, t, 1.16714455e-1f);
+    p = fmaf(p, t, 1.37545601e-1f);
+    p = fmaf(p, t, 1.37119502e-1f);
+    const float tail = p * t * density;
+    return x < 0 ? tail : 1.0f - tail;
+}
+
+struct gelu {
+    static QS_CUDA_DEVICE_MEMBER float value(float x) {
+        return x * normal_below(x, exponential(x * x * -0.5f));
+    }
+    static QS_CUDA_DEVICE_MEMBER float slope(float x) {
+        const float e = exponential(x * x * -0.5f);
+        return fmaf(x, e * 0.398942280f, normal_below(x, e)); /* 1 / sqrt(2π) */
+    }
+};
+
+/* x s(2u), u = sqrt(2/π) (x + 0.044715 x³). Beyond 16 the sigmoid is 0 or 1 in fp32, and the cube of what is far beyond no number. */
+struct gelu_by_tanh {
+    static QS_CUDA_DEVICE_MEMBER float value(float x) {
+        const float kept = fminf(fmaxf(x, -16.0f), 16.0f);
+        return x * sigmoid(kept * fmaf(kept * kept, 0.0713548163f, 1.59576912f)).rising;
+    }
+    static QS_CUDA_DEVICE_MEMBER float slope(float x) {
+        const float kept = fminf(fmaxf(x, -16.0f), 16.0f), square = kept * kept * 0.0713548163f;
+        const sigmoid_pair s = sigmoid(kept * (square + 1.59576912f));
+        return fmaf(x * (s.rising * s.falling), fmaf(square, 3.0f, 1.59576912f), s.rising);
+    }
+};
+
+struct silu {
+    static QS_CUDA_DEVICE_MEMBER float value(float x) {
+        return x * sigmoid(x).rising;
+    }
+    static QS_CUDA_DEVICE_MEMBER float slope(float x) {
+        const sigmoid_pair s = sigmoid(x);
+        return fmaf(x, s.rising * s.falling, s.rising);
+    }
+};
+
+/* Its derivative, 1 - tanh², is 4 s(2x) s(-2x). */
+struct hyperbolic_tangent {
+    static QS_CUDA_DEVICE_MEMBER float value(float x) {
+        return tanhf(x);
+    }
+    static QS_CUDA_DEVICE_MEMBER float slope(float x) {
+        const sigmoid_pair s = sigmoid(x * 2);
+        return s.rising * s.falling * 4;
+    }
+};
+
+template <typename curve> QS_CUDA_DEVICE void forward(const qs__elementwise_job &job) {
+    uint32_t seen = 0;
+    for (int64_t i = 8 * thread_number(); i < job.src.count; i += 8 * thread_count()) {
+        float x[8];
+        value_load8(job.src, i, x);
+        for (int k = 0; k < 8; k++) {
+            x[k] = curve::value(x[k]);
+            absmax_see(seen, i + k < job.src.count ? x[k] : 0);
+        }
+        value_store8(job.dst, i, x);
+    }
+    absmax_deliver(job.absmax, job.dst.format, seen);
+}
+
+template <typename curve> QS_CUDA_DEVICE void backward(const qs__elementwise_job &job) {
+    uint32_t seen = 0;
+    for (int64_t i = 8 * thread_number(); i < job.src.count; i += 8 * thread_count()) {
+        float x[8], diff[8];
+        value_load8(job.src, i, x);
+        value_load8(job.diff, i, diff);
+        for (int k = 0; k < 8; k++) {
+            x[k] = diff[k] * curve::slope(x[k]);
+            absmax_see(seen, i + k < job.src.count ? x[k] : 0);
+        }
+        value_store8(job.dst, i, x);
+    }
+    absmax_deliver(job.absmax, job.dst.format, seen);
+}
+
+#define ACTIVATION(name, curve)                            \
+    QS_CUDA_GLOBAL(name, qs__elementwise_job) {            \
+        forward<curve>(job);                               \
+    }                                                      \
+    QS_CUDA_GLOBAL(name##_gradient, qs__elementwise_job) { \
+        backward<curve>(job);                              \
+    }
+
+ACTIVATION(qs__gelu, gelu)
+ACTIVATION(qs__gelu_by_tanh, gelu_by_tanh)
+ACTIVATION(qs__silu, silu)
+ACTIVATION(qs__tanh, hyperbolic_tangent)

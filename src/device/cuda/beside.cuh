@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The largest magnitude of what a kernel stores, beside it. */
+#ifndef QSYNC_DEVICE_CUDA_BESIDE_CUH
+#define QSYNC_DEVICE_CUDA_BESIDE_CUH
+
+#include "cuda/values.cuh"
+
+/* Magnitudes are compared as bits: those of a NaN are above all others. */
+QS_CUDA_DEVICE void absmax_see(uint32_t &seen, float value) {
+    seen = largest(seen, bits_of(value) & MAGNITUDE_BITS);
+}
+
+/* Raises the fp32 at `at` (0: nothing to do) to the largest of what the block's threads saw, as `format` stores it: rounding keeps the order
+ * of magnitudes, so one value is rounded and not all. Every thread of the block calls it, in blocks of whole warps. */
+QS_CUDA_DEVICE void absmax_deliver(uint64_t at, const qs__cuda_format &format, uint32_t seen) {
+    if (at == 0) return; /* for all */
+    seen = block_max(seen);
+    if (threadIdx.x != 0) return;
+    seen = bits_of(value_of(format, code_of(format, float_of(seen)))) & MAGNITUDE_BITS;
+    unsigned *const result = pointer<unsigned>(at);
+    if (*(volatile unsigned *)result < seen) atomicMax(result, seen); /* few are above what others brought */
+}
+
+#endif

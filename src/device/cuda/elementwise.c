@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Families of elementwise operators: relu, add, multiply, dropout (elementwise.cu), gelu, silu, tanh (activation.cu). */
+#include "cuda/elementwise_jobs.h"
+
+#include "cuda/operands.h"
+
+#include <string.h>
+
+enum { THREADS = 256 };
+
+static qs_status launch(qs__cuda_kernel *kernel, qs__elementwise_job *job) {
+    QS_TRY(qs__cuda_absmax_clear(kernel, &job->absmax));
+    return qs__cuda_launch(kernel, 0, qs__cuda_blocks(kernel->cuda, job->dst.count, THREADS, 8), THREADS, 0, job);
+}
+
+/* ---- relu ---- */
+
+static qs_status run_relu(qs__cuda_kernel *kernel, const qs_run *run) {
+    (void)run;
+    qs__elementwise_job job = {.mask = qs__cuda_at(kernel, QS_MASK), .ceiling = (float)kernel->one.attributes.ceiling};
+    if (qs__cuda_is_forward(kernel)) {
+        job.src = qs__cuda_values_of(kernel, QS_SRC);
+        job.dst = qs__cuda_values_of(kernel, QS_DST);
+    } else {
+        job.diff = qs__cuda_values_of(kernel, QS_DIFF_DST);
+        job.dst = qs__cuda_values_of(kernel, QS_DIFF_SRC);
+    }
+    return launch(kernel, &job);
+}
+
+qs_status qs__cuda_build_relu(qs__cuda_kernel *kernel) {
+    kernel->run = run_relu;
+    return qs__cuda_own(kernel, qs__cuda_is_forward(kernel) ? "qs__relu" : "qs__relu_gradient");
+}
+
+/* ---- add, multiply ---- */
+
+static qs_status run_two(qs__cuda_kernel *kernel, const qs_run *run) {
+    (void)run;
+    qs__elementwise_job job = {.src = qs__cuda_values_of(kernel, QS_SRC), .src2 = qs__cuda_values_of(kernel, QS_SRC2)};
+    if (qs__cuda_is_forward(kernel)) {
+        job.dst = qs__cuda_values_of(kernel, QS_DST);
+    } else {
+        job.diff = qs__cuda_values_of(kernel, QS_DIFF_DST);
+        job.dst = qs__cuda_values_of(kernel, QS_DIFF_SRC);
+        job.dst2 = qs__cuda_values_of(kernel, QS_DIFF_SRC2);
+    }
+    return launch(kernel, &job);
+}
+
+qs_status qs__cuda_build_add(qs__cuda_kernel *kernel) {
+    kernel->run = run_two;
+    return qs__cuda_own(kernel, "qs__add");
+}
+
+qs_status qs__cuda_build_multiply(qs__cuda_kernel *kernel) {
+    kernel->run = run_two;
+    return qs__cuda_own(kernel, qs__cuda_is_forward(kernel) ? "qs__multiply" : "qs__multiply_gradient");
+}
+
+/* ---- dropout ---- */
+
+static qs_status run_dropout(qs__cuda_kernel *kernel, const qs_run *run) {
+    const bool forward = qs__cuda_is_forward(kernel);
+    const double probability = kernel->one.attributes.probability;
+    const qs_random_rows rows = qs_op_random_rows(&kernel->one, run);
+    const qs__dropout_job job = {.src = qs__cuda_values_of(kernel, forward ? QS_SRC : QS_DIFF_DST),
+                                 .dst = qs__cuda_values_of(kernel, forward ? QS_DST : QS_DIFF_SRC),
+                                 .key = rows.key,
+                                 .first = rows.first,
+                                 .scale = 1 / (1 - probability),
+                                 .threshold = (float)probability};
+    return qs__cuda_launch(kernel, 0, qs__cuda_blocks(kernel->cuda, job.dst.count, THREADS, 8), THREADS, 0, &job);
+}
+
+qs_status qs__cuda_build_dropout(qs__cuda_kernel *kernel) {
+    kernel->run = run_dropout;
+    return qs__cuda_own(kernel, "qs__dropout");
+}
+
+/* ---- gelu, silu, tanh ---- */
+
+static qs_status run_activation(qs__cuda_kernel *kernel, const qs_run *run) {
+    (void)run;
+    qs__elementwise_job job = {.src = qs__cuda_values_of(kernel, QS_SRC)};
+    if (qs__cuda_is_forward(kernel)) {
+        job.dst = qs__cuda_values_of(kernel, QS_DST);
+    } else {
+        job.diff = qs__cuda_values_of(kernel, QS_DIFF_DST);
+        job.dst = qs__cuda_values_of(kernel, QS_DIFF_SRC);
+    }
+    return launch(kernel, &job);
+}
+
+qs_status qs__cuda_build_activation(qs__cuda_kernel *kernel) {
+    const bool by_tanh = kernel->one.attributes.approximate > 0;
+    char function[48];
+    snprintf(function, sizeof function, "qs__%s%s%s", kernel->one.op->name, by_tanh ? "_by_tanh" : "",
+             qs__cuda_is_forward(kernel) ? "" : "_gradient");
+    kernel->run = run_activation;
+    return qs__cuda_own(kernel, function);
+}
