@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Values of which a thread takes eight where rows are made of eights, else one (qs__cuda_each). */
+#ifndef QSYNC_DEVICE_CUDA_EACH_CUH
+#define QSYNC_DEVICE_CUDA_EACH_CUH
+
+#include "cuda/values.cuh"
+
+/* Numbers of fp32 that are no operand. */
+QS_CUDA_DEVICE qs__cuda_values fp32_values(uint64_t at, int64_t count) {
+    qs__cuda_values v = {};
+    v.at = at;
+    v.count = count;
+    v.format.kind = QS__CUDA_FP32;
+    v.format.bits = 32;
+    return v;
+}
+
+/* i is a multiple of `each`. */
+template <int each> QS_CUDA_DEVICE void load_each(const qs__cuda_values &v, int64_t i, float x[each]) {
+    if constexpr (each == 8)
+        value_load8(v, i, x);
+    else
+        x[0] = value_load(v, i);
+}
+
+template <int each> QS_CUDA_DEVICE void store_each(const qs__cuda_values &v, int64_t i, const float x[each]) {
+    if constexpr (each == 8)
+        value_store8(v, i, x);
+    else
+        value_store(v, i, x[0]);
+}
+
+/* The same of bytes. */
+template <int each> QS_CUDA_DEVICE void load_bytes(uint64_t at, int64_t i, uint8_t x[each]) {
+    if constexpr (each == 8) {
+        const packet<2> in = packet_load<2>(pointer<const uint8_t>(at) + i);
+        memcpy(x, &in, sizeof in);
+    } else {
+        x[0] = pointer<const uint8_t>(at)[i];
+    }
+}
+
+template <int each> QS_CUDA_DEVICE void store_bytes(uint64_t at, int64_t i, const uint8_t x[each]) {
+    if constexpr (each == 8) {
+        packet<2> out;
+        memcpy(&out, x, sizeof out);
+        packet_store(pointer<uint8_t>(at) + i, out);
+    } else {
+        pointer<uint8_t>(at)[i] = x[0];
+    }
+}
+
+#endif

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+/* max_pool, average_pool, global_average_pool. Threads take results or, backward, pixels, whose gradient they gather from the windows that
+ * cover them: no two write one place. */
+#include "cuda/pool_jobs.h"
+
+#include "cuda/each.cuh"
+
+/* Inside [0, extent): what a window covers, or the windows that cover a place. */
+struct span {
+    int begin, end;
+};
+
+QS_CUDA_DEVICE span window_of(const qs__pool_job &job, int axis, int result, int extent) {
+    const int begin = result * job.stride[axis] - job.padding[axis], end = begin + job.kernel[axis];
+    const span inside = {largest(begin, 0), least(end, extent)};
+    return inside;
+}
+
+QS_CUDA_DEVICE span windows_over(const qs__pool_job &job, int axis, int place, int results) {
+    const int reach = place + job.padding[axis], first = reach - job.kernel[axis] + job.stride[axis];
+    const span over = {first > 0 ? first / job.stride[axis] : 0, least(reach / job.stride[axis] + 1, results)};
+    return over;
+}
+
+/* Where a thread's channels are: in an image [batch][height][width][channels]. */
+struct spot {
+    int64_t image;
+    int row, column, channel;
+};
+
+QS_CUDA_DEVICE spot spot_of(const qs__pool_job &job, int64_t at, int height, int width) {
+    const int64_t position = at / job.channels, line = position / width;
+    const spot here = {line / height, (int)(line % height), (int)(position % width), (int)(at % job.channels)};
+    return here;
+}
+
+QS_CUDA_DEVICE int64_t place_of(const qs__pool_job &job, const spot &at, int row, int column, int height, int width) {
+    return ((at.image * height + row) * width + column) * job.channels + at.channel;
+}
+
+/* ---- max_pool ---- */
+
+template <int each> QS_CUDA_DEVICE void maximum(const qs__pool_job &job) {
+    for (int64_t i = each * thread_number(); i < job.to.count; i += each * thread_count()) {
+        const spot at = spot_of(job, i, job.out_height, job.out_width);
+        const span rows = window_of(job, 0, at.row, job.height), columns = window_of(job, 1, at.column, job.width);
+        const int first_row = at.row * job.stride[0] - job.padding[0], first_column = at.column * job.stride[1] - job.padding[1];
+        float best[each], x[each];
+        uint8_t where[each];
+        QS_CUDA_UNROLL
+        for (int k = 0; k < each; k++) {
+            best[k] = float_of(INFINITY_BITS | SIGN_BIT);
+            where[k] = (uint8_t)((rows.begin - first_row) * job.kernel[1] + columns.begin - first_column);
+        }
+        for (int row = rows.begin; row < rows.end; row++)
+            for (int column = columns.begin; column < columns.end; column++) {
+                const uint8_t here = (uint8_t)((row - first_row) * job.kernel[1] + column - first_column);
+                load_each<each>(job.from, place_of(job, at, row, column, job.height, job.width), x);
+                QS_CUDA_UNROLL
+                for (int k = 0; k < each; k++) {
+                    const bool wins = x[k] > best[k] || (x[k] != x[k] && best[k] == best[k]); /* a NaN, once */
+                    best[k] = wins ? x[k] : best[k];
+                    where[k] = wins ? here : where[k];
+                }
+            }
+        store_each<each>(job.to, i, best);
+        if (job.mask) store_bytes<each>(job.mask, i, where);
+    }
+}
+
+QS_CUDA_GLOBAL(qs__max_pool, qs__pool_job) {
+    if (job.each == 8)
+        maximum<8>(job);
+    else
+        maximum<1>(job);
+}
+
+template <int each> QS_CUDA_DEVICE void maximum_gradient(const qs__pool_job &job) {
+    for (int64_t i = each * thread_number(); i < job.to.count; i += each * thread_count()) {
+        const spot at = spot_of(job, i, job.height, job.width);
+        const span rows = windows_over(job, 0, at.row, job.out_height), columns = windows_over(job, 1, at.column, job.out_width);
+        float sum[each] = {0}, x[each];
+        uint8_t where[each];
+        for (int row = rows.begin; row < rows.end; row++)
+            for (int column = columns.begin; column < columns.end; column++) {
+                const int64_t from = place_of(job, at, row, column, job.out_height, job.out_width);
+                const int here =
+                    (at.row + job.padding[0] - row * job.stride[0]) * job.kernel[1] + at.column + job.padding[1] - column * job.stride[1];
+                load_each<each>(job.from, from, x);
+                load_bytes<each>(job.mask, from, where);
+                QS_CUDA_UNROLL
+                for (int k = 0; k < each; k++)
+                    sum[k] += where[k] == here ? x[k] : 0;
+            }
+        store_each<each>(job.to, i, sum);
+    }
+}
+
+QS_CUDA_GLOBAL(qs__max_pool_gradient, qs__pool_job) {
+    if (job.each == 8)
+        maximum_gradient<8>(job);
+    else
+        maximum_gradient<1>(job);
+}
+
+/* ---- average_pool ---- */
+
+template <int each> QS_CUDA_DEVICE void mean(const qs__pool_job &job) {
+    for (int64_t i = each * thread_number(); i < job.to.count; i += each * thread_count()) {
+        const spot at = spot_of(job, i, job.out_height, job.out_width);
+        const span rows = window_of(job, 0, at.row, job.height), columns = window_of(job, 1, at.column, job.width);
+        const float inside = (float)((rows.end - rows.begin) * (columns.end - columns.begin));
+        float sum[each] = {0}, x[each];
+        for (int row = rows.begin; row < rows.end; row++)
+            for (int column = columns.begin; column < columns.end; column++) {
+                load_each<each>(job.from, place_of(job, at, row, column, job.height, job.width), x);
+                QS_CUDA_UNROLL
+                for (int k = 0; k < each; k++)
+                    sum[k] += x[k];
+            }
+        QS_CUDA_UNROLL
+        for (int k = 0; k < each; k++)
+            sum[k] /= inside;
+        store_each<each>(job.to, i, sum);
+    }
+}
+
+QS_CUDA_GLOBAL(qs__average_pool, qs__pool_job) {
+    if (job.each == 8)
+        mean<8>(job);
+    else
+        mean<1>(job);
+}
+
+template <int each> QS_CUDA_DEVICE void mean_gradient(const qs__pool_job &job) {
+    for (int64_t i = each * thread_number(); i < job.to.count; i += each * thread_count()) {
+        const spot at = spot_of(job, i, job.height, job.width);
+        const span rows = windows_over(job, 0, at.row, job.out_height), columns = windows_over(job, 1, at.column, job.out_width);
+        float sum[each] = {0}, x[each];
+        for (int row = rows.begin; row < rows.end; row++)
+            for (int column = columns.begin; column < columns.end; column++) {
+                const span high = window_of(job, 0, row, job.height), wide = window_of(job, 1, column, job.width);
+                const float inside = (float)((high.end - high.begin) * (wide.end - wide.begin));
+                load_each<each>(job.from, place_of(job, at, row, column, job.out_height, job.out_width), x);
+                QS_CUDA_UNROLL
+                for (int k = 0; k < each; k++)
+                    sum[k] += x[k] / inside;
+            }
+        store_each<each>(job.to, i, sum);
+    }
+}
+
+QS_CUDA_GLOBAL(qs__average_pool_gradient, qs__pool_job) {
+    if (job.each == 8)
+        mean_gradient<8>(job);
+    else
+        mean_gradient<1>(job);
+}
+
+/* ---- global_average_pool ---- */
+
+/* A block takes `lanes` neighbouring threads' channels of an image; each of its rows of threads sums every so many-th position, and a tree
+ * adds up the rows. */
+template <int each> QS_CUDA_DEVICE void whole_mean(const qs__pool_job &job) {
+    __shared__ float part[QS__POOL_THREADS * each];
+    const int lanes = job.lanes, rows = QS__POOL_THREADS / lanes, row = (int)threadIdx.x / lanes;
+    const int64_t positions = (int64_t)job.height * job.width, wide = (int64_t)lanes * each;
+    const int64_t pieces = (job.channels + wide - 1) / wide; /* of an image */
+    for (int64_t piece = blockIdx.x; piece < job.batch * pieces; piece += gridDim.x) {
+        const int64_t image = piece / pieces, channel = piece % pieces * wide + (int64_t)(threadIdx.x % lanes) * each;
+        float sum[each] = {0}, x[each];
+        for (int64_t p = row; p < positions && channel < job.channels; p += rows) {
+            load_each<each>(job.from, (image * positions + p) * job.channels + channel, x);
+            QS_CUDA_UNROLL
+            for (int k = 0; k < each; k++)
+                sum[k] += x[k];
+        }
+        for (int half = rows / 2; half > 0; half /= 2) {
+            __syncthreads(); /* what was there before is read */
+            QS_CUDA_UNROLL
+            for (int k = 0; k < each; k++)
+                part[k * QS__POOL_THREADS + threadIdx.x] = sum[k];
+            __syncthreads();
+            if (row >= half) continue;
+            QS_CUDA_UNROLL
+            for (int k = 0; k < each; k++)
+                sum[k] += part[k * QS__POOL_THREADS + threadIdx.x + half * lanes];
+        }
+        QS_CUDA_UNROLL
+        for (int k = 0; k < each; k++)
+            sum[k] /= (float)positions;
+        if (row == 0 && channel < job.channels) store_each<each>(job.to, image * job.channels + channel, sum);
+    }
+}
+
+QS_CUDA_GLOBAL(qs__global_average_pool, qs__pool_job) {
+    if (job.each == 8)
+        whole_mean<8>(job);
+    else
+        whole_mean<1>(job);
+}
+
+template <int each> QS_CUDA_DEVICE void whole_mean_gradient(const qs__pool_job &job) {
+    const int64_t positions = (int64_t)job.height * job.width;
+    for (int64_t i = each * thread_number(); i < job.to.count; i += each * thread_count()) {
+        float x[each];
+        load_each<each>(job.from, i / (positions * job.channels) * job.channels + i % job.channels, x);
+        QS_CUDA_UNROLL
+        for (int k = 0; k < each; k++)
+            x[k] /= (float)positions;
+        store_each<each>(job.to, i, x);
+    }
+}
+
+QS_CUDA_GLOBAL(qs__global_average_pool_gradient, qs__pool_job) {
+    if (job.each == 8)
+        whole_mean_gradient<8>(job);
+    else
+        whole_mean_gradient<1>(job);
+}
