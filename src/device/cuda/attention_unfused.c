@@ -57,7 +57,7 @@ typedef struct piece {
 } piece;
 
 static piece piece_of(const qs_case *one, qs_role role, qs_matrices lie) {
-    return (piece){lie, qs__place_of(one, role), qs__case_format(one, role)};
+    return (piece){lie, qs__operand_place(one, role), qs__case_format(one, role)};
 }
 
 /* ---- Products ------------------------------------------------------------------------------------------------------------------------ */

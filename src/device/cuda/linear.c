@@ -56,21 +56,21 @@ static qs__product_request request_of(const qs_case *one) {
     qs__product_request out = qs__product_start(one, &of);
     switch (qs__case_pass(one)) {
     case QS__FORWARD:
-        out.step[QS__LEFT] = qs__place_of(one, QS_SRC_STEP);
-        out.step[QS__RIGHT] = qs__place_of(one, QS_WEIGHTS_STEP);
-        out.group = qs__place_of(one, QS_SRC_GROUP);
-        out.bias = qs__place_of(one, QS_BIAS);
+        out.step[QS__LEFT] = qs__operand_place(one, QS_SRC_STEP);
+        out.step[QS__RIGHT] = qs__operand_place(one, QS_WEIGHTS_STEP);
+        out.group = qs__operand_place(one, QS_SRC_GROUP);
+        out.bias = qs__operand_place(one, QS_BIAS);
         break;
     case QS__INPUT_GRADIENT:
-        out.step[QS__LEFT] = qs__place_of(one, QS_DIFF_DST_STEP);
-        out.step[QS__RIGHT] = qs__place_of(one, QS_WEIGHTS_STEP);
-        out.group = qs__place_of(one, QS_DIFF_DST_GROUP);
+        out.step[QS__LEFT] = qs__operand_place(one, QS_DIFF_DST_STEP);
+        out.step[QS__RIGHT] = qs__operand_place(one, QS_WEIGHTS_STEP);
+        out.group = qs__operand_place(one, QS_DIFF_DST_GROUP);
         break;
     default:
-        out.step[QS__LEFT] = qs__place_of(one, QS_DIFF_DST_STEP);
-        out.step[QS__RIGHT] = qs__place_of(one, QS_SRC_STEP);
-        out.scale_group[0] = qs__place_of(one, QS_DIFF_DST_GROUP);
-        out.scale_group[1] = qs__place_of(one, QS_SRC_GROUP);
+        out.step[QS__LEFT] = qs__operand_place(one, QS_DIFF_DST_STEP);
+        out.step[QS__RIGHT] = qs__operand_place(one, QS_SRC_STEP);
+        out.scale_group[0] = qs__operand_place(one, QS_DIFF_DST_GROUP);
+        out.scale_group[1] = qs__operand_place(one, QS_SRC_GROUP);
     }
     if (out.step[QS__RIGHT].operand >= 0) out.right_steps = qs_shape_count(&one->operand[out.step[QS__RIGHT].operand].shape);
     out.shifts = one->attributes.shifts;
@@ -81,10 +81,10 @@ static qs__product_request request_of(const qs_case *one) {
 static qs__bias_sums bias_of(const qs_case *one) {
     const qs_shape *shape = &qs__case_operand(one, QS_DIFF_DST)->shape;
     const int block = one->attributes.hadamard;
-    return (qs__bias_sums){.from = qs__place_of(one, QS_DIFF_DST),
-                           .step = qs__place_of(one, QS_DIFF_DST_STEP),
-                           .group = qs__place_of(one, QS_DIFF_DST_GROUP),
-                           .to = qs__place_of(one, QS_DIFF_BIAS),
+    return (qs__bias_sums){.from = qs__operand_place(one, QS_DIFF_DST),
+                           .step = qs__operand_place(one, QS_DIFF_DST_STEP),
+                           .group = qs__operand_place(one, QS_DIFF_DST_GROUP),
+                           .to = qs__operand_place(one, QS_DIFF_BIAS),
                            .format = qs__case_format(one, QS_DIFF_DST),
                            .rows = qs_shape_count(shape) / shape->dim[1],
                            .columns = shape->dim[1],
@@ -109,7 +109,7 @@ static qs_status build(qs__cuda_kernel *kernel, int algorithm, bool other) {
     kernel->release = release;
     kernel->run = run;
     request.wide = other && splits;
-    if (other && gradient) request.row_sums = qs__place_of(one, QS_DIFF_BIAS);
+    if (other && gradient) request.row_sums = qs__operand_place(one, QS_DIFF_BIAS);
     QS_TRY(qs__product_build(kernel, &request, algorithm, &own->product));
     qs__products_workspace(kernel, 1, &own->product);
     if (gradient && !other) {

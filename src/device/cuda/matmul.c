@@ -22,8 +22,8 @@ static qs_status build(qs__cuda_kernel *kernel, int algorithm) {
     qs__product_request request = qs__product_start(&kernel->one, &of);
     qs__product *own;
     if (kernel->one.attributes.accumulator.adder) return qs_fail(QS_UNSUPPORTED, "cuBLASLt adds in no narrow accumulator");
-    request.step[QS__LEFT] = qs__place_of(&kernel->one, step_of(of.left.role));
-    request.step[QS__RIGHT] = qs__place_of(&kernel->one, step_of(of.right.role));
+    request.step[QS__LEFT] = qs__operand_place(&kernel->one, step_of(of.left.role));
+    request.step[QS__RIGHT] = qs__operand_place(&kernel->one, step_of(of.right.role));
     QS_TRY(qs_allocate(1, sizeof *own, &own));
     kernel->own = own;
     kernel->release = release;

@@ -23,7 +23,7 @@ static int64_t largest(int64_t a, int64_t b) {
 
 /* ---- Places ----------------------------------------------------------------------------------------------------------------------- */
 
-qs__place qs__place_of(const qs_case *one, qs_role role) {
+qs__place qs__operand_place(const qs_case *one, qs_role role) {
     return (qs__place){.operand = qs__case_has(one, role) ? qs_case_position(one, role) : QS__NOWHERE};
 }
 
@@ -48,7 +48,7 @@ qs__product_request qs__product_start(const qs_case *one, const qs_matmul *of) {
                                .alpha = 1};
     const qs_role role[3] = {of->left.role, of->right.role, of->result.role};
     for (int i = 0; i < 3; i++) {
-        out.place[i] = qs__place_of(one, role[i]);
+        out.place[i] = qs__operand_place(one, role[i]);
         out.format[i] = qs__case_format(one, role[i]);
     }
     return out;

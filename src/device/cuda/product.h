@@ -25,7 +25,7 @@ typedef struct qs__place {
     size_t offset;
 } qs__place;
 
-qs__place qs__place_of(const qs_case *one, qs_role role);
+qs__place qs__operand_place(const qs_case *one, qs_role role);
 /* 0 for nowhere. */
 CUdeviceptr qs__place_at(const qs__cuda_kernel *kernel, qs__place place);
 
