@@ -81,7 +81,7 @@ static void check_all(qs_device *device, const char *text) {
 }
 
 TEST(test_products) {
-    static const char *const names[] = {"linear", "matmul"};
+    static const char *const names[] = {"linear", "matmul", "attention"};
     qs_device *device = gpu();
     if (!device) skip();
     for (size_t o = 0; o < COUNT_OF(names); o++)
@@ -114,6 +114,38 @@ TEST(test_longest_sums) {
     qs_device_close(device);
 }
 
+/* Windows of more bytes than are written at a time: parts of a batch, which add up or lie behind one another. */
+TEST(test_parts) {
+    static const char *const texts[] = {
+        "conv2d/weight_gradient src=bf16[4,8,220,220] diff_dst=bf16[4,2,220,220] diff_weights=fp32[2,8,3,3] diff_bias=fp32[2] kernel=3x3 "
+        "padding=1x1",
+        "conv2d/weight_gradient src=int8[2,16,310,300] src_step=fp32[1] diff_dst=int8[2,1,310,300] diff_dst_step=fp32[1] "
+        "diff_weights=fp32[1,16,3,3] kernel=3x3 padding=1x1",
+        "conv2d/forward src=e4m3fn[2,16,310,300] weights=e4m3fn[2,16,3,3] dst=bf16[2,2,310,300] kernel=3x3 padding=1x1"};
+    qs_device *device = gpu();
+    if (!device) skip();
+    for (size_t t = 0; t < COUNT_OF(texts); t++) {
+        qs_kernel_fact fact[QS_MOST_CANDIDATES];
+        int count = 0, i = 0;
+        bound expected, got;
+        bound_kernel kernel;
+        bound_parse(&expected, texts[t], 11);
+        assert_ok(qs_device_candidates(device, &expected.one, fact, &count));
+        while (i < count && !strstr(fact[i].kernel, ":unfolded"))
+            i++;
+        assert_true(i < count && fact[i].scratch_bytes < (size_t)(70 << 20));
+        bound_copy(&got, &expected.one, &expected);
+        bound_run(&expected);
+        kernel_make_named(&kernel, device, fact[i].kernel, &got);
+        assert_ok(kernel_run(&kernel, &got.run));
+        compare_written(&got, &expected, fact[i].kernel, texts[t]);
+        kernel_release(&kernel);
+        bound_release(&got);
+        bound_release(&expected);
+    }
+    qs_device_close(device);
+}
+
 TEST(test_refusals) {
     qs_device *device = gpu();
     qs_kernel_fact fact;
@@ -140,6 +172,6 @@ TEST(test_roof) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_roof), cmocka_unit_test(test_products), cmocka_unit_test(test_longest_sums),
-                                       cmocka_unit_test(test_refusals)};
+                                       cmocka_unit_test(test_parts), cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

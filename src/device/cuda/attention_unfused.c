@@ -64,17 +64,10 @@ static piece piece_of(const qs_case *one, qs_role role, qs_matrices lie) {
 
 /* The next product: extents as qs_matmul has them. */
 static qs_status product_add(qs__cuda_kernel *kernel, attention *own, qs_matmul of, const piece part[3], double alpha) {
-    const qs__place nowhere = {.operand = QS__NOWHERE};
-    qs__product_request request = {.step = {nowhere, nowhere},
-                                   .right_steps = 1,
-                                   .group = nowhere,
-                                   .scale_group = {nowhere, nowhere},
-                                   .bias = nowhere,
-                                   .row_sums = nowhere,
-                                   .alpha = (float)alpha};
     of.samples = own->size.samples;
     of.left = part[QS__LEFT].lie, of.right = part[QS__RIGHT].lie, of.result = part[QS__RESULT].lie;
-    request.of = of;
+    qs__product_request request = qs__product_start(&of);
+    request.alpha = (float)alpha;
     for (int i = 0; i < 3; i++) {
         request.place[i] = part[i].place;
         request.format[i] = part[i].format;

@@ -2,7 +2,25 @@
 /* Sums of columns, in two stages: of segments of the rows, and of those. */
 #include "cuda/product.h"
 
+#include <math.h>
+
 enum { THREADS = QS__BIAS_BLOCK, LEAST_ROWS = 4 * QS__BIAS_LANES, FILL = 4, END_COLUMNS = 32 };
+
+qs__bias_sums qs__bias_sums_of(const qs_case *one) {
+    const qs_shape *shape = &qs__case_operand(one, QS_DIFF_DST)->shape;
+    const int64_t rows = qs_shape_count(shape) / shape->dim[1];
+    const int block = one->attributes.hadamard;
+    return (qs__bias_sums){.from = qs__operand_place(one, QS_DIFF_DST),
+                           .step = qs__operand_place(one, QS_DIFF_DST_STEP),
+                           .group = qs__operand_place(one, QS_DIFF_DST_GROUP),
+                           .to = qs__operand_place(one, QS_DIFF_BIAS),
+                           .format = qs__case_format(one, QS_DIFF_DST),
+                           .rows = rows,
+                           .columns = shape->dim[1],
+                           .pixels = rows / shape->dim[0],
+                           .block = block,
+                           .factor = sqrt(block > 0 ? block : 1)};
+}
 
 qs_status qs__bias_sums_build(qs__cuda_kernel *kernel, qs__bias_sums *sums) {
     const int64_t strips = (sums->columns + THREADS - 1) / THREADS, wanted = FILL * kernel->cuda->multiprocessors / strips + 1;

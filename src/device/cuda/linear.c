@@ -2,7 +2,6 @@
 /* linear by cuBLASLt: one product a pass. Activations are matrices of as many rows as there are samples, or positions. */
 #include "cuda/product.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 typedef struct linear {
@@ -51,53 +50,12 @@ static qs_matmul extents(const qs_case *one) {
     }
 }
 
-static qs__product_request request_of(const qs_case *one) {
-    const qs_matmul of = extents(one);
-    qs__product_request out = qs__product_start(one, &of);
-    switch (qs__case_pass(one)) {
-    case QS__FORWARD:
-        out.step[QS__LEFT] = qs__operand_place(one, QS_SRC_STEP);
-        out.step[QS__RIGHT] = qs__operand_place(one, QS_WEIGHTS_STEP);
-        out.group = qs__operand_place(one, QS_SRC_GROUP);
-        out.bias = qs__operand_place(one, QS_BIAS);
-        break;
-    case QS__INPUT_GRADIENT:
-        out.step[QS__LEFT] = qs__operand_place(one, QS_DIFF_DST_STEP);
-        out.step[QS__RIGHT] = qs__operand_place(one, QS_WEIGHTS_STEP);
-        out.group = qs__operand_place(one, QS_DIFF_DST_GROUP);
-        break;
-    default:
-        out.step[QS__LEFT] = qs__operand_place(one, QS_DIFF_DST_STEP);
-        out.step[QS__RIGHT] = qs__operand_place(one, QS_SRC_STEP);
-        out.scale_group[0] = qs__operand_place(one, QS_DIFF_DST_GROUP);
-        out.scale_group[1] = qs__operand_place(one, QS_SRC_GROUP);
-    }
-    if (out.step[QS__RIGHT].operand >= 0) out.right_steps = qs_shape_count(&one->operand[out.step[QS__RIGHT].operand].shape);
-    out.shifts = one->attributes.shifts;
-    return out;
-}
-
-/* The sums of diff_dst over the rows; those of transformed samples stand in each block's first one. */
-static qs__bias_sums bias_of(const qs_case *one) {
-    const qs_shape *shape = &qs__case_operand(one, QS_DIFF_DST)->shape;
-    const int block = one->attributes.hadamard;
-    return (qs__bias_sums){.from = qs__operand_place(one, QS_DIFF_DST),
-                           .step = qs__operand_place(one, QS_DIFF_DST_STEP),
-                           .group = qs__operand_place(one, QS_DIFF_DST_GROUP),
-                           .to = qs__operand_place(one, QS_DIFF_BIAS),
-                           .format = qs__case_format(one, QS_DIFF_DST),
-                           .rows = qs_shape_count(shape) / shape->dim[1],
-                           .columns = shape->dim[1],
-                           .pixels = qs_shape_count(shape) / shape->dim[1] / shape->dim[0],
-                           .block = block,
-                           .factor = sqrt(block > 0 ? block : 1)};
-}
-
 /* The other way: sums in scratch and a kernel of ours for the bias of narrow results; bias gradients by the library for those of floats. */
 static qs_status build(qs__cuda_kernel *kernel, int algorithm, bool other) {
     const qs_case *one = &kernel->one;
     const bool floats = one->operand[0].format->kind == QS_KIND_FLOAT, gradient = qs__case_has(one, QS_DIFF_BIAS);
-    qs__product_request request = request_of(one);
+    const qs_matmul of = extents(one);
+    qs__product_request request = qs__product_of_pass(one, &of);
     const bool narrow = qs__lt_type(request.format[QS__RESULT]) == CUDA_R_16BF || qs__lt_type(request.format[QS__RESULT]) == CUDA_R_16F;
     const bool splits = floats && narrow && request.format[QS__LEFT]->bits > 8 && request.bias.operand >= 0;
     linear *own;
@@ -113,7 +71,7 @@ static qs_status build(qs__cuda_kernel *kernel, int algorithm, bool other) {
     QS_TRY(qs__product_build(kernel, &request, algorithm, &own->product));
     qs__products_workspace(kernel, 1, &own->product);
     if (gradient && !other) {
-        own->bias = bias_of(one);
+        own->bias = qs__bias_sums_of(one);
         QS_TRY(qs__bias_sums_build(kernel, &own->bias));
     }
     snprintf(kernel->name, sizeof kernel->name, "cublaslt:%s%s", own->product.plan->algorithm[algorithm].tag,

@@ -13,17 +13,11 @@ static qs_status run(qs__cuda_kernel *kernel, const qs_run *run) {
     return qs__product_run(kernel, kernel->own);
 }
 
-static qs_role step_of(qs_role factor) {
-    return factor == QS_SRC ? QS_SRC_STEP : factor == QS_SRC2 ? QS_SRC2_STEP : QS_DIFF_DST_STEP;
-}
-
 static qs_status build(qs__cuda_kernel *kernel, int algorithm) {
     const qs_matmul of = qs_case_matmul(&kernel->one);
-    qs__product_request request = qs__product_start(&kernel->one, &of);
+    const qs__product_request request = qs__product_of_pass(&kernel->one, &of);
     qs__product *own;
     if (kernel->one.attributes.accumulator.adder) return qs_fail(QS_UNSUPPORTED, "cuBLASLt adds in no narrow accumulator");
-    request.step[QS__LEFT] = qs__operand_place(&kernel->one, step_of(of.left.role));
-    request.step[QS__RIGHT] = qs__operand_place(&kernel->one, step_of(of.right.role));
     QS_TRY(qs_allocate(1, sizeof *own, &own));
     kernel->own = own;
     kernel->release = release;

@@ -36,20 +36,44 @@ static bool somewhere(qs__place place) {
     return place.operand != QS__NOWHERE;
 }
 
-qs__product_request qs__product_start(const qs_case *one, const qs_matmul *of) {
+qs__product_request qs__product_start(const qs_matmul *of) {
     const qs__place nowhere = {.operand = QS__NOWHERE};
-    qs__product_request out = {.of = *of,
-                               .step = {nowhere, nowhere},
-                               .right_steps = 1,
-                               .group = nowhere,
-                               .scale_group = {nowhere, nowhere},
-                               .bias = nowhere,
-                               .row_sums = nowhere,
-                               .alpha = 1};
+    return (qs__product_request){.of = *of,
+                                 .place = {nowhere, nowhere, nowhere},
+                                 .step = {nowhere, nowhere},
+                                 .right_steps = 1,
+                                 .group = nowhere,
+                                 .scale_group = {nowhere, nowhere},
+                                 .bias = nowhere,
+                                 .row_sums = nowhere,
+                                 .alpha = 1};
+}
+
+/* The step of a factor. */
+static qs__place step_of(const qs_case *one, qs_role factor) {
+    return qs__operand_place(one, factor == QS_SRC       ? QS_SRC_STEP
+                                  : factor == QS_SRC2    ? QS_SRC2_STEP
+                                  : factor == QS_WEIGHTS ? QS_WEIGHTS_STEP
+                                                         : QS_DIFF_DST_STEP);
+}
+
+qs__product_request qs__product_of_pass(const qs_case *one, const qs_matmul *of) {
     const qs_role role[3] = {of->left.role, of->right.role, of->result.role};
+    qs__product_request out = qs__product_start(of);
     for (int i = 0; i < 3; i++) {
         out.place[i] = qs__operand_place(one, role[i]);
         out.format[i] = qs__case_format(one, role[i]);
+    }
+    for (int i = 0; i < 2; i++)
+        out.step[i] = step_of(one, role[i]);
+    if (somewhere(out.step[QS__RIGHT])) out.right_steps = qs_shape_count(&one->operand[out.step[QS__RIGHT].operand].shape);
+    out.shifts = one->attributes.shifts;
+    if (role[QS__RIGHT] == QS_WEIGHTS) {
+        out.group = qs__operand_place(one, role[QS__LEFT] == QS_SRC ? QS_SRC_GROUP : QS_DIFF_DST_GROUP);
+        out.bias = qs__operand_place(one, QS_BIAS);
+    } else if (role[QS__RESULT] == QS_DIFF_WEIGHTS) {
+        out.scale_group[0] = qs__operand_place(one, QS_DIFF_DST_GROUP);
+        out.scale_group[1] = qs__operand_place(one, QS_SRC_GROUP);
     }
     return out;
 }
@@ -134,7 +158,7 @@ static qs_status bytes_build(qs__cuda_kernel *kernel, const qs__product_request 
         const int64_t extent = i == QS__LEFT ? of->rows : of->columns, padded = i == QS__LEFT ? out->padded_rows : out->padded_columns,
                       along = i == QS__LEFT ? lie[i]->column : lie[i]->row, next = i == QS__LEFT ? lie[i]->row : lie[i]->column;
         out->packs[i] = matrices > 1 || along != 1 || next % BYTES_UNIT != 0 || padded != extent || out->padded_inner != of->inner ||
-                        out->limbs[i] > 1 || (i == QS__LEFT && somewhere(is->group));
+                        out->limbs[i] > 1 || (i == QS__LEFT ? somewhere(is->group) : is->period > 0);
         if (!out->packs[i]) continue;
         out->packed[i] = qs__cuda_scratch(kernel, (size_t)(out->limbs[i] * matrices * padded * out->padded_inner));
         if (out->pack < 0) QS_TRY(qs__cuda_function(kernel, "product_pack", &out->pack));
@@ -156,11 +180,15 @@ static qs_status pack_run(const qs__cuda_kernel *kernel, const qs__product *prod
                                    .shared = lie->shared,
                                    .row = left ? lie->row : lie->column,
                                    .column = left ? lie->column : lie->row,
+                                   .period = !left && is->period > 0 ? is->period : of->inner,
+                                   .far = is->far,
                                    .rows = left ? of->rows : of->columns,
                                    .inner = of->inner,
                                    .padded_rows = left ? product->padded_rows : product->padded_columns,
                                    .padded_inner = product->padded_inner,
                                    .group = left ? qs__place_at(kernel, is->group) : 0,
+                                   .group_head = is->by_head.group,
+                                   .group_period = is->group_period > 0 ? is->group_period : of->inner,
                                    .shifts = is->shifts,
                                    .limbs = product->limbs[which]};
     const int64_t tiles = (job.padded_rows + QS__PACK_TILE - 1) / QS__PACK_TILE * ((job.padded_inner + QS__PACK_TILE - 1) / QS__PACK_TILE);
@@ -242,7 +270,7 @@ static int64_t power_in(int64_t value) {
 
 /* The largest power of two, 64 at most, that divides all addresses of a matrix: operands begin at multiples of 64. */
 static int64_t alignment_of(const qs__product *product, const qs_matrices lie[3], const batches *by, int which) {
-    int64_t all = 64 | (by->count > 1 ? by->stride[which] * width_of(product, which) : 0);
+    int64_t all = 64 | product->is.moves[which] | (by->count > 1 ? by->stride[which] * width_of(product, which) : 0);
     if (product->is.place[which].operand == QS__SCRATCH) all |= (int64_t)product->is.place[which].offset;
     for (int64_t call = 0; call < by->calls; call++)
         for (int64_t g = 0; g < product->is.of.summed && !product->bytes; g++)
@@ -257,7 +285,7 @@ static bool is_wide(const qs__product *out) {
     const qs__product_request *is = &out->is;
     const qs_format *format = is->format[QS__RESULT];
     const bool narrow = qs__lt_type(format) != CUDA_R_32F;
-    if (out->integers || is->wide || !writes(is, format) || (narrow && is->of.summed > 1)) return true;
+    if (out->integers || is->wide || !writes(is, format) || (narrow && (is->of.summed > 1 || is->repeats > 1))) return true;
     if (!out->bytes) return false;
     return somewhere(is->bias) || out->padded_columns != is->of.columns || out->padded_rows != is->of.rows ||
            is->of.result.row % BYTES_UNIT != 0;
@@ -348,7 +376,8 @@ qs_status qs__product_build(qs__cuda_kernel *kernel, const qs__product_request *
     lie_of(out, lie);
     if (out->wide) {
         const int64_t matrices = of->samples * of->heads * (out->bytes ? of->summed : 1);
-        const int64_t sums = out->limbs[0] * out->limbs[1] * out->pieces * matrices * out->padded_rows * out->padded_columns;
+        const int64_t parts = out->limbs[0] * out->limbs[1] * out->pieces * (out->integers ? largest(request->repeats, 1) : 1);
+        const int64_t sums = parts * matrices * out->padded_rows * out->padded_columns;
         out->sums = qs__cuda_scratch(kernel, (size_t)sums * sizeof(float));
         QS_TRY(qs__cuda_function(kernel, "product_result", &out->result));
     } else if (somewhere(request->bias) && qs__lt_type(request->format[QS__RESULT]) != CUDA_R_32F) {
@@ -404,6 +433,7 @@ static qs_status result_run(const qs__cuda_kernel *kernel, const qs__product *pr
         .integers = product->integers,
         .left_limbs = product->limbs[QS__LEFT],
         .right_limbs = product->limbs[QS__RIGHT],
+        .repeats = product->integers ? largest(is->repeats, 1) : 1,
         .pieces = product->pieces,
         .samples = of->samples,
         .heads = of->heads,
@@ -421,36 +451,45 @@ static qs_status result_run(const qs__cuda_kernel *kernel, const qs__product *pr
         .right_steps = is->right_steps,
         .row_group = qs__place_at(kernel, is->scale_group[0]),
         .column_group = qs__place_at(kernel, is->scale_group[1]),
+        .column_period = is->column_period > 0 ? is->column_period : of->columns,
         .shift = somewhere(is->group) ? is->shifts - 1 : 0,
-        .bias = qs__place_at(kernel, is->bias)};
+        .bias = qs__place_at(kernel, is->bias),
+        .head_bias = is->by_head.bias,
+        .head_step = is->by_head.step,
+        .head_row_group = is->by_head.row_group,
+        .head_column_group = is->by_head.column_group};
     const int64_t items = of->samples * of->heads * of->rows * ((of->columns + 7) / 8);
     return qs__cuda_launch(kernel, product->result, qs__cuda_blocks(kernel->cuda, items, RESULT_THREADS, 1), RESULT_THREADS, 0, &job);
 }
 
-/* The calls of bytes: for each pair of limbs, and each piece where pieces are not the batch. */
-static qs_status bytes_run(const qs__cuda_kernel *kernel, const qs__product *product, const CUdeviceptr at[3]) {
+/* The calls of bytes: for each pair of limbs, and each piece where pieces are not the batch. Integers of each repeat have sums of their
+ * own. */
+static qs_status bytes_run(const qs__cuda_kernel *kernel, const qs__product *product, int64_t repeat, const CUdeviceptr at[3]) {
     const qs_matmul *of = &product->is.of;
     const int64_t matrices = of->samples * of->heads * of->summed, part = matrices * product->padded_rows * product->padded_columns;
     const int64_t plane[2] = {matrices * product->padded_rows * product->padded_inner,
                               matrices * product->padded_columns * product->padded_inner};
-    const int64_t calls = matrices > 1 ? product->pieces : 1;
+    const int64_t calls = matrices > 1 ? product->pieces : 1, limbs = product->limbs[0] * product->limbs[1];
+    const int64_t begin = product->integers ? repeat * limbs * product->pieces : 0;
     for (int left = 0; left < product->limbs[0]; left++)
         for (int right = 0; right < product->limbs[1]; right++)
             for (int64_t piece = 0; piece < calls; piece++) {
-                const int64_t first = ((left * product->limbs[1] + right) * product->pieces + piece) * part * (int64_t)sizeof(int32_t);
+                const int64_t first = begin + (left * product->limbs[1] + right) * product->pieces + piece;
                 qs__lt_call call = {.a = at[QS__RIGHT] + (CUdeviceptr)(right * plane[1] + piece * product->piece),
                                     .b = at[QS__LEFT] + (CUdeviceptr)(left * plane[0] + piece * product->piece),
-                                    .d = at[QS__RESULT] + (CUdeviceptr)first,
+                                    .d = at[QS__RESULT] + (CUdeviceptr)(first * part * (int64_t)sizeof(int32_t)),
                                     .workspace = kernel->scratch + product->workspace,
-                                    .alpha = product->is.alpha};
+                                    .alpha = product->is.alpha,
+                                    .beta = !product->integers && repeat > 0};
                 call.c = call.d;
                 QS_TRY(qs__lt_multiply(kernel->cuda, product->plan, product->algorithm, &call));
             }
     return QS_OK;
 }
 
-static qs_status floats_run(const qs__cuda_kernel *kernel, const qs__product *product, const CUdeviceptr at[3]) {
+static qs_status floats_run(const qs__cuda_kernel *kernel, const qs__product *product, int64_t repeat, const CUdeviceptr at[3]) {
     const qs__product_request *is = &product->is;
+    const bool split = product->rest_rows > 0;
     qs_matrices lie[3];
     lie_of(product, lie);
     const batches by = batches_of(product, lie);
@@ -459,7 +498,6 @@ static qs_status floats_run(const qs__cuda_kernel *kernel, const qs__product *pr
             CUdeviceptr begin[3];
             for (int i = 0; i < 3; i++)
                 begin[i] = at[i] + (CUdeviceptr)(begin_of(product, lie, i, number, g) * width_of(product, i));
-            const bool split = product->rest_rows > 0;
             const qs__lt_call call = {.a = begin[QS__RIGHT],
                                       .b = begin[QS__LEFT],
                                       .c = split ? kernel->scratch + product->rest : begin[QS__RESULT],
@@ -469,23 +507,32 @@ static qs_status floats_run(const qs__cuda_kernel *kernel, const qs__product *pr
                                                                       : qs__place_at(kernel, is->bias),
                                       .workspace = kernel->scratch + product->workspace,
                                       .alpha = is->alpha,
-                                      .beta = split || g > 0};
+                                      .beta = split || g > 0 || repeat > 0};
             QS_TRY(qs__lt_multiply(kernel->cuda, product->plan, product->algorithm, &call));
         }
     return QS_OK;
 }
 
-qs_status qs__product_run(const qs__cuda_kernel *kernel, const qs__product *product) {
+qs_status qs__product_part(const qs__cuda_kernel *kernel, const qs__product *product, int64_t part, const int64_t moved[3]) {
+    const qs__product_request *is = &product->is;
+    const int64_t repeat = is->repeats > 0 ? part : 0;
+    qs__product now = *product;
     CUdeviceptr at[3];
-    for (int i = 0; i < 3; i++)
-        at[i] = qs__place_at(kernel, product->is.place[i]);
+    for (int i = 0; i < 3; i++) {
+        now.is.place[i].offset += (size_t)moved[i];
+        at[i] = qs__place_at(kernel, now.is.place[i]);
+    }
     for (int i = 0; i < 2; i++) {
         if (!product->packs[i]) continue;
-        QS_TRY(pack_run(kernel, product, i));
+        if (part == 0 || is->moves[i]) QS_TRY(pack_run(kernel, &now, i));
         at[i] = kernel->scratch + product->packed[i];
     }
     if (product->wide) at[QS__RESULT] = kernel->scratch + product->sums;
-    if (product->rest_rows > 0) QS_TRY(bias_run(kernel, product));
-    QS_TRY(product->bytes ? bytes_run(kernel, product, at) : floats_run(kernel, product, at));
-    return product->wide ? result_run(kernel, product) : QS_OK;
+    if (product->rest_rows > 0 && part == 0) QS_TRY(bias_run(kernel, product));
+    QS_TRY(product->bytes ? bytes_run(kernel, product, repeat, at) : floats_run(kernel, product, repeat, at));
+    return product->wide && repeat + 1 >= is->repeats ? result_run(kernel, &now) : QS_OK;
+}
+
+qs_status qs__product_run(const qs__cuda_kernel *kernel, const qs__product *product) {
+    return qs__product_part(kernel, product, 0, (const int64_t[3]){0});
 }

@@ -20,13 +20,14 @@ QS_CUDA_GLOBAL(product_pack, qs__cuda_pack_job) {
     const int64_t matrix = blockIdx.x / (across * down), at = blockIdx.x % (across * down), r0 = at / across * TILE,
                   k0 = at % across * TILE;
     const uint8_t *from = pointer<const uint8_t>(job.from) + matrix / job.heads * job.sample + matrix % job.heads / job.shared * job.head;
-    const bool turned = job.column != 1;
+    const bool turned = job.column != 1 || job.period < job.inner;
     const int64_t lines = turned ? job.inner - k0 : job.rows - r0, length = turned ? job.rows - r0 : job.inner - k0;
-    from += r0 * job.row + k0 * job.column;
     for (int w = (int)threadIdx.x; w < TILE * LINE_WORDS; w += (int)blockDim.x) {
         const int line = w / LINE_WORDS, place = w % LINE_WORDS * 4;
         const int64_t there = line < lines ? length - place : 0;
-        tile[line][place / 4] = there > 0 ? word_load(from + line * (turned ? job.column : job.row) + place, there) : 0;
+        const int64_t k = k0 + line,
+                      begin = turned ? k % job.period * job.column + k / job.period * job.far + r0 : (r0 + line) * job.row + k0;
+        tile[line][place / 4] = there > 0 ? word_load(from + begin + place, there) : 0;
     }
     __syncthreads();
     const int64_t matrix_bytes = job.padded_rows * job.padded_inner, plane = job.samples * job.heads * matrix_bytes;
@@ -40,10 +41,11 @@ QS_CUDA_GLOBAL(product_pack, qs__cuda_pack_job) {
         else
             word = tile[r][k / 4];
         if (job.group || job.limbs > 1) {
+            const int8_t *groups = pointer<const int8_t>(job.group) + matrix % job.heads * job.group_head;
             uint32_t first = 0;
             for (int j = 0; j < 4 && k0 + k + j < job.inner; j++) {
                 const int code = (int)(int8_t)(word >> (8 * j));
-                const int wide = job.group ? code * (1 << (job.shifts - 1 - pointer<const int8_t>(job.group)[k0 + k + j])) : code;
+                const int wide = job.group ? code * (1 << (job.shifts - 1 - groups[(k0 + k + j) % job.group_period])) : code;
                 const int high = job.limbs > 1 ? (wide + 64) >> 7 : wide;
                 first |= (uint32_t)(uint8_t)high << (8 * j);
                 rest |= (uint32_t)(uint8_t)(wide - 128 * high) << (8 * j);
@@ -64,22 +66,22 @@ QS_CUDA_DEVICE double power(int exponent) {
 
 /* Eight sums of integers, over parts and what is summed of the result, exact. */
 QS_CUDA_DEVICE void sums_add(const qs__cuda_result_job &job, int64_t at, int64_t matrix, int64_t part, int64_t total[8]) {
-    const int32_t *sums = pointer<const int32_t>(job.sums);
-    for (int left = 0; left < job.left_limbs; left++)
-        for (int right = 0; right < job.right_limbs; right++) {
-            const int weight = (left + 1 < job.left_limbs ? 128 : 1) * (right + 1 < job.right_limbs ? 128 : 1);
-            for (int64_t piece = 0; piece < job.pieces; piece++)
-                for (int64_t g = 0; g < job.summed; g++) {
-                    const int64_t first = ((left * job.right_limbs + right) * job.pieces + piece) * part + g * matrix + at;
+    const int limbs = job.left_limbs * job.right_limbs;
+    for (int64_t pass = 0; pass < job.repeats * limbs; pass++) {
+        const int left = (int)(pass % limbs) / job.right_limbs, right = (int)(pass % limbs) % job.right_limbs;
+        const int64_t weight = (left + 1 < job.left_limbs ? 128 : 1) * (right + 1 < job.right_limbs ? 128 : 1);
+        for (int64_t piece = 0; piece < job.pieces; piece++)
+            for (int64_t g = 0; g < job.summed; g++) {
+                const int32_t *sums = pointer<const int32_t>(job.sums) + (pass * job.pieces + piece) * part + g * matrix + at;
+                QS_CUDA_UNROLL
+                for (int h = 0; h < 2; h++) {
+                    const packet<4> in = packet_load<4>(sums + 4 * h);
                     QS_CUDA_UNROLL
-                    for (int h = 0; h < 2; h++) {
-                        const packet<4> in = packet_load<4>(sums + first + 4 * h);
-                        QS_CUDA_UNROLL
-                        for (int j = 0; j < 4; j++)
-                            total[4 * h + j] += (int64_t)weight * (int32_t)in.word[j];
-                    }
+                    for (int j = 0; j < 4; j++)
+                        total[4 * h + j] += weight * (int32_t)in.word[j];
                 }
-        }
+            }
+    }
 }
 
 /* Eight columns of a row a thread. */
@@ -87,21 +89,23 @@ QS_CUDA_GLOBAL(product_result, qs__cuda_result_job) {
     const int64_t eights = (job.columns + 7) / 8, matrix = job.padded_rows * job.padded_columns,
                   part = job.samples * job.heads * job.summed * matrix, items = job.samples * job.heads * job.rows * eights;
     const bool aligned = (job.columns | job.row | job.head | job.sample) % 8 == 0;
-    const float *bias = pointer<const float>(job.bias), *right_step = pointer<const float>(job.right_step);
     const double left_step = job.left_step ? (double)*pointer<const float>(job.left_step) : 1.0;
     for (int64_t item = thread_number(); item < items; item += thread_count()) {
         const int64_t c0 = item % eights * 8, r = item / eights % job.rows, head = item / eights / job.rows % job.heads,
                       sample = item / eights / job.rows / job.heads;
         const int64_t at = (sample * job.heads + head) * job.summed * matrix + r * job.padded_columns + c0;
+        const float *bias = job.bias ? pointer<const float>(job.bias) + head * job.head_bias : nullptr;
         float y[8];
         if (job.integers) {
+            const float *right_step = job.right_step ? pointer<const float>(job.right_step) + head * job.head_step : nullptr;
+            const int8_t *column_group = pointer<const int8_t>(job.column_group) + head * job.head_column_group;
             int64_t total[8] = {0, 0, 0, 0, 0, 0, 0, 0};
             sums_add(job, at, matrix, part, total);
-            const int row_group = job.row_group ? (int)pointer<const int8_t>(job.row_group)[r] : 0;
+            const int row_group = job.row_group ? (int)pointer<const int8_t>(job.row_group)[head * job.head_row_group + r] : 0;
             QS_CUDA_UNROLL
             for (int j = 0; j < 8; j++) {
                 const int64_t c = least(c0 + j, job.columns - 1);
-                const int group = row_group + job.shift + (job.column_group ? (int)pointer<const int8_t>(job.column_group)[c] : 0);
+                const int group = row_group + job.shift + (job.column_group ? (int)column_group[c % job.column_period] : 0);
                 const double step = right_step ? (double)right_step[job.right_steps > 1 ? c : 0] : 1.0;
                 const double scaled = (double)total[j] * (left_step * step * power(group));
                 y[j] = (float)(scaled + (bias ? (double)bias[c] : 0.0));

@@ -30,20 +30,31 @@ qs__place qs__operand_place(const qs_case *one, qs_role role);
 CUdeviceptr qs__place_at(const qs__cuda_kernel *kernel, qs__place place);
 
 enum { QS__LEFT, QS__RIGHT, QS__RESULT };
-/* What is to be computed: make it by qs__product_start. */
+/* What is to be computed: make it by qs__product_start or qs__product_of_pass. */
 typedef struct qs__product_request {
     qs_matmul of; /* extents, and how the three lie; left and result share no matrices */
     qs__place place[3];
     const qs_format *format[3];
-    qs__place step[2]; /* fp32, of integers: left [1], right [1] or [columns] */
+    int64_t period, far; /* of bytes: row k of right lies at (k % period) · row + (k / period) · far; period 0: all at k · row */
+    qs__place step[2];   /* fp32, of integers: left [1], right [1] or one for each column */
     int64_t right_steps;
-    qs__place group; /* shift groups of left along the inner dimension, int8 */
+    qs__place group;      /* shift groups of left along the inner dimension, int8: that at k % group_period */
+    int64_t group_period; /* 0: each k has its own */
     int shifts;
-    qs__place scale_group[2]; /* int8: results are multiplied by 2^-group of their row, of their column */
-    qs__place bias;           /* fp32 [columns] */
-    qs__place row_sums;       /* fp32 [rows]: Σ of left over the inner dimension, by the library; floats alone */
-    float alpha;              /* of floats */
+    qs__place scale_group[2]; /* int8: results are multiplied by 2^-group of their row, and of their column modulo column_period */
+    int64_t column_period;    /* 0: each has its own */
+    /* How far these vectors go on from one head to the next: bias, steps of right, groups of left, groups of rows and of columns. */
+    struct {
+        int64_t bias, step, group, row_group, column_group;
+    } by_head;
+    qs__place bias;     /* fp32, one for each column */
+    qs__place row_sums; /* fp32 [rows]: Σ of left over the inner dimension, by the library; floats alone */
+    float alpha;        /* of floats */
     bool wide;
+    /* A product in parts, each with other factors or another result: bytes that parts lie apart by, or multiples of that; 0 of what is the
+     * same in all of them. */
+    int64_t moves[3];
+    int64_t repeats; /* so many parts add up to the result; 0: each makes its own */
 } qs__product_request;
 
 typedef struct qs__product {
@@ -62,12 +73,16 @@ typedef struct qs__product {
 } qs__product;
 
 /* Everything nowhere, alpha 1. */
-qs__product_request qs__product_start(const qs_case *one, const qs_matmul *of);
+qs__product_request qs__product_start(const qs_matmul *of);
+/* Operands by the roles in `of`, and what the passes of linear, conv2d and matmul have beside them: steps, groups, bias. */
+qs__product_request qs__product_of_pass(const qs_case *one, const qs_matmul *of);
 /* Plans the product with one of the library's algorithms, numbered from its best, and reserves scratch. QS_UNSUPPORTED with the reason. */
 qs_status qs__product_build(qs__cuda_kernel *kernel, const qs__product_request *request, int algorithm, qs__product *out);
 /* Behind the last product of a kernel: room that all of them use one after the other. */
 void qs__products_workspace(qs__cuda_kernel *kernel, int products, qs__product *product);
 qs_status qs__product_run(const qs__cuda_kernel *kernel, const qs__product *product);
+/* One of its parts, from 0 on, with the three moved by so many bytes. */
+qs_status qs__product_part(const qs__cuda_kernel *kernel, const qs__product *product, int64_t part, const int64_t moved[3]);
 
 /* Sums of the columns of a matrix of values (bias.c): to[c] = factor · step · 2^-group[c] · Σ from[r][c], over the rows r for which
  * r / pixels is a multiple of block. */
@@ -81,6 +96,8 @@ typedef struct qs__bias_sums {
     size_t partial;
     int first, second; /* functions */
 } qs__bias_sums;
+/* Of a weight gradient's diff_dst; those of transformed samples stand in each block's first one. */
+qs__bias_sums qs__bias_sums_of(const qs_case *one);
 qs_status qs__bias_sums_build(qs__cuda_kernel *kernel, qs__bias_sums *columns);
 qs_status qs__bias_sums_run(const qs__cuda_kernel *kernel, const qs__bias_sums *columns);
 
