@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the two files of the driver's double share (driver.cpp, memory.cpp). */
+#ifndef QSYNC_TESTS_INSIDE_H
+#define QSYNC_TESTS_INSIDE_H
+
+#include "double.h"
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <set>
+
+#define API extern "C" QS_DOUBLE_API
+/* The head of a function of the driver; it is called `function` in messages. */
+#define ENTER(name)                                            \
+    std::lock_guard<std::recursive_mutex> lock(inside::mutex); \
+    static const char function[] = name;                       \
+    (void)function;                                            \
+    if (!inside::initialised) qs_shim_fail("%s before cuInit", function)
+#define ENTER_CONTEXT(name) \
+    ENTER(name);            \
+    qs_double_check_current(function)
+
+struct CUctx_st {
+    CUdevice device;
+    int retained;
+    std::set<CUstream> streams;
+    std::set<CUevent> events;
+    std::set<CUmodule> modules;
+};
+
+namespace inside {
+
+enum : size_t { GRANULARITY = 2 << 20 };
+enum { MOST_DEVICES = 8, POISON = 0xa5 };
+
+extern std::recursive_mutex mutex;
+extern bool initialised;
+extern CUctx_st contexts[MOST_DEVICES];
+extern thread_local CUcontext current;
+
+/* A whole number from the environment. */
+int64_t setting(const char *name, int64_t otherwise);
+int device_count();
+size_t device_bytes();
+void check_device(const char *function, CUdevice device);
+/* Nothing is queued anywhere: what goes away may be needed by what is. */
+void check_idle(const char *function);
+
+size_t memory_used(CUdevice device);
+size_t pinned_pieces();
+bool lies_in_pinned(CUdeviceptr at, size_t bytes);
+
+} // namespace inside
+
+#endif
