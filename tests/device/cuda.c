@@ -337,6 +337,7 @@ static bool can_be_opened(void) {
 
 int main(int arguments, char **argument) {
     if (!backend_exists("cuda")) return 77;
+    setvbuf(stdout, NULL, _IOLBF, 0); /* what failed is seen at once */
     if (!can_be_opened()) return getenv("QSYNC_TEST_DEVICE") ? 1 : 0;
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) return 1;
