@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Jobs of normalisations: batch norms (batch_norm.cu), and norms of every position by itself (layer_norm.cu). Addresses are of fp32
+ * vectors unless a comment says otherwise, 0 where there is none. What is in units is in units of src: codes where it is quantized. */
+#ifndef QSYNC_DEVICE_CUDA_NORM_JOBS_H
+#define QSYNC_DEVICE_CUDA_NORM_JOBS_H
+
+#include "cuda/columns_jobs.h"
+
+/* What qs_norm says, for kernels. */
+typedef struct qs__norm_rule {
+    int absolute;  /* spreads are mean distances from the mean, else of squares of them */
+    int variance;  /* spreads of squares: not their roots */
+    int quantized; /* src is codes; vectors take 8 bits */
+    int centred;   /* values count from their mean: all but rms_norm */
+    double epsilon;
+    uint64_t step; /* what a code is worth */
+} qs__norm_rule;
+
+/* The relu behind, and what is beside a result. */
+typedef struct qs__norm_behind {
+    int relu;
+    float ceiling;
+    uint64_t mask; /* bytes */
+    uint64_t absmax;
+} qs__norm_behind;
+
+/* ---- Batch norms ---- */
+
+typedef enum qs__batch_stage {
+    QS__BATCH_MOMENTS,   /* sums and sums of squares: mean and spread in one pass */
+    QS__BATCH_VALUES,    /* sums: means, */
+    QS__BATCH_DISTANCES, /* and distances from them */
+    QS__BATCH_RUNNING    /* running statistics: inference */
+} qs__batch_stage;
+
+/* Sums of every slab: double [1, 2 or 3][slabs][channels]. Forward by stage; with diff_dst those of gradients: of dy, of dy times
+ * the distance from the mean, and of the signs of that (absolute). */
+typedef struct qs__batch_sums_job {
+    qs__columns cut;
+    qs__norm_rule rule;
+    qs__cuda_values src, diff_dst;
+    uint64_t mask;   /* bytes */
+    uint64_t centre; /* forward: rounded means in units; with diff_dst: the mean that forward stored */
+    uint64_t sums;
+    int stage;
+} qs__batch_sums_job;
+
+/* Totals, and what follows from them for each channel: statistics and the terms of (x - centre) factor + offset. */
+typedef struct qs__batch_finish_job {
+    qs__columns cut;
+    qs__norm_rule rule;
+    uint64_t sums;                 /* double */
+    uint64_t exact;                /* double [2][channels]: mean in units, spread, not rounded */
+    uint64_t scale, shift;
+    uint64_t mean, spread;         /* stored for backward */
+    uint64_t running_mean, running_spread;
+    uint64_t centre, factor, offset;
+    uint64_t absmax;
+    double momentum;
+    int stage;
+} qs__batch_finish_job;
+
+/* The same backward: gradients of the parameters, and the terms of factor (dy - offset - d slope), d the distance or its sign. */
+typedef struct qs__batch_gradient_finish_job {
+    qs__columns cut;
+    qs__norm_rule rule;
+    uint64_t sums; /* double */
+    uint64_t scale, mean, spread;
+    uint64_t diff_scale, diff_shift;
+    uint64_t centre, factor, offset, slope;
+    uint64_t absmax;
+} qs__batch_gradient_finish_job;
+
+/* Both directions. */
+typedef struct qs__batch_apply_job {
+    qs__columns cut;
+    qs__cuda_values src, diff_dst, dst; /* dst: of the pass */
+    qs__norm_behind behind;
+    uint64_t centre, factor, offset, slope;
+    int absolute;
+} qs__batch_apply_job;
+
+/* ---- Norms of positions ---- */
+
+/* Forward. Rows are positions; what is not saved has no address. */
+typedef struct qs__layer_job {
+    qs__norm_rule rule;
+    int64_t rows, channels;
+    qs__cuda_values src, dst;
+    uint64_t scale, shift;
+    uint64_t mean, spread;    /* saved: values in their own units */
+    uint64_t centre, inverse; /* of a row: in units, and what distances are multiplied by; between two kernels */
+    qs__norm_behind behind;
+} qs__layer_job;
+
+/* Backward. */
+typedef struct qs__layer_gradient_job {
+    qs__columns cut; /* of sums over rows */
+    qs__norm_rule rule;
+    int64_t rows, channels;
+    qs__cuda_values src, diff_dst, diff_src;
+    uint64_t scale, mean, spread;
+    uint64_t mask; /* bytes */
+    uint64_t terms; /* [4][rows]: centre, what distances are multiplied by, mean of g, mean of g n */
+    uint64_t signs; /* [rows]: means of signs */
+    uint64_t sums; /* [2][slabs][channels] of dy n and of dy: float where a warp has a row, else double */
+    uint64_t diff_scale, diff_shift;
+    uint64_t absmax;
+} qs__layer_gradient_job;
+
+/* Parameters of quantized norms, rounded to 8 bits. */
+typedef struct qs__norm_round_job {
+    int64_t channels;
+    uint64_t from, to;
+    uint64_t absmax; /* of the pass: becomes 0 */
+} qs__norm_round_job;
+
+#endif
