@@ -285,20 +285,6 @@ QS_CUDA_GLOBAL(batch_norm_gradient_finish, qs__batch_gradient_finish_job) {
 
 /* ---- Every value once more --------------------------------------------------------------------------------------------------------------- */
 
-/* Stores eight results that begin at element `at`, with mask and largest magnitude beside. */
-QS_CUDA_DEVICE void results_store(const qs__cuda_values &dst, const qs__norm_behind &behind, int64_t at, float y[8], uint32_t *most) {
-    uint32_t bits = 0;
-    QS_CUDA_UNROLL
-    for (int k = 0; k < 8; k++) {
-        bool inside;
-        y[k] = relu_stored(dst.format, behind.relu != 0, behind.ceiling, y[k], &inside);
-        if (inside && at + k < dst.count) bits |= 1u << k;
-        if (behind.absmax && at + k < dst.count) *most = largest(*most, bits_of(y[k]) & MAGNITUDE_BITS);
-    }
-    store_exact8(dst, at, y);
-    if (behind.mask) pointer<uint8_t>(behind.mask)[at >> 3] = (uint8_t)bits;
-}
-
 template <int KIND> QS_CUDA_DEVICE void normalize_columns(const qs__batch_apply_job &job) {
     enum { TOGETHER = KIND == ANY_KIND ? 1 : 4 };
     const column_place place = column_place_of(job.cut);

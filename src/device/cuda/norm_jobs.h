@@ -82,37 +82,36 @@ typedef struct qs__batch_apply_job {
 
 /* ---- Norms of positions ---- */
 
-/* Forward. Rows are positions; what is not saved has no address. */
+/* Forward. Rows are positions. */
 typedef struct qs__layer_job {
     qs__norm_rule rule;
     int64_t rows, channels;
     qs__cuda_values src, dst;
-    uint64_t scale, shift;
-    uint64_t mean, spread;    /* saved: values in their own units */
-    uint64_t centre, inverse; /* of a row: in units, and what distances are multiplied by; between two kernels */
+    uint64_t scale, shift;    /* as they are used; no shift: rms_norm */
+    uint64_t mean, spread;    /* saved: in their own units; 0: not kept */
+    uint64_t centre, inverse; /* of rows: in units, and 1/spread; from one kernel to the next */
     qs__norm_behind behind;
+    int lanes; /* of a warp that have a row together */
 } qs__layer_job;
 
 /* Backward. */
 typedef struct qs__layer_gradient_job {
-    qs__columns cut; /* of sums over rows */
+    qs__columns cut; /* of the sums over rows: slabs, or blocks of warps */
     qs__norm_rule rule;
-    int64_t rows, channels;
     qs__cuda_values src, diff_dst, diff_src;
     uint64_t scale, mean, spread;
-    uint64_t mask; /* bytes */
-    uint64_t terms; /* [4][rows]: centre, what distances are multiplied by, mean of g, mean of g n */
-    uint64_t signs; /* [rows]: means of signs */
-    uint64_t sums; /* [2][slabs][channels] of dy n and of dy: float where a warp has a row, else double */
+    uint64_t mask;                                           /* bytes */
+    uint64_t centre, inverse, gradients, products, signs; /* of rows: as above; means of g = dy scale, of g n, of signs of distances */
+    uint64_t sums;                                           /* [2][slabs][channels] of dy n and of dy: double, or float of warps */
     uint64_t diff_scale, diff_shift;
     uint64_t absmax;
+    int lanes, warps; /* warps: sums are theirs */
 } qs__layer_gradient_job;
 
-/* Parameters of quantized norms, rounded to 8 bits. */
+/* A vector in 8 bits. */
 typedef struct qs__norm_round_job {
     int64_t channels;
     uint64_t from, to;
-    uint64_t absmax; /* of the pass: becomes 0 */
 } qs__norm_round_job;
 
 #endif

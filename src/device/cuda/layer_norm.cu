@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Norms of every position by itself: layer norms of every kind, and RMS norms, which have no mean and no shift.
+ *
+ * Where a row is short and its channels come in eights, lanes of a warp hold it in registers: it is read once. Spreads are
+ * those of distances from the mean, which is known by then: nothing cancels. Other rows are a block's: it finds what belongs to a row, and
+ * then every value is taken once more in memory order, where eight values fill whole bytes of a mask or of any format.
+ *
+ * Gradients of parameters are sums over rows: each warp adds up to 64 rows in fp32, blocks are added in double, in order. */
+#include "cuda/norm.cuh"
+
+enum { ROW_THREADS = 128, ROW_WARPS = ROW_THREADS / WARP };
+
+/* ---- A row in registers -------------------------------------------------------------------------------------------------------------------- */
+
+/* Lanes of a row are neighbours, a power of two of them; vector v of a lane is channels 8 (lanes v + lane) ... + 7. */
+struct row_lanes {
+    int lanes, lane;
+    int64_t channels;
+    QS_CUDA_DEVICE_MEMBER int64_t channel(int vector) const {
+        return 8 * ((int64_t)lanes * vector + lane);
+    }
+    QS_CUDA_DEVICE_MEMBER float sum(float x) const {
+        for (int by = lanes / 2; by > 0; by /= 2)
+            x += __shfl_xor_sync(WHOLE_WARP, x, by);
+        return x;
+    }
+};
+
+QS_CUDA_DEVICE row_lanes row_lanes_of(int lanes, int64_t channels) {
+    const row_lanes out = {lanes, (int)threadIdx.x % lanes, channels};
+    return out;
+}
+
+/* Zeros where the lane has no such vector. */
+template <int VECTORS> QS_CUDA_DEVICE void vectors_read(const row_lanes &on, uint64_t from, float out[VECTORS][8]) {
+    QS_CUDA_UNROLL
+    for (int v = 0; v < VECTORS; v++) {
+        QS_CUDA_UNROLL
+        for (int k = 0; k < 8; k++)
+            out[v][k] = 0;
+        if (from && on.channel(v) < on.channels) floats8(from, on.channel(v), out[v]);
+    }
+}
+
+template <int VECTORS>
+QS_CUDA_DEVICE void row_read(const row_lanes &on, const qs__cuda_values &src, int64_t first, bool there, float out[VECTORS][8]) {
+    QS_CUDA_UNROLL
+    for (int v = 0; v < VECTORS; v++) {
+        QS_CUDA_UNROLL
+        for (int k = 0; k < 8; k++)
+            out[v][k] = 0;
+        if (there && on.channel(v) < on.channels) value_load8(src, first + on.channel(v), out[v]);
+    }
+}
+
+struct row_statistics {
+    float mean, spread, inverse;
+};
+
+QS_CUDA_DEVICE float row_inverse(const qs__norm_rule &rule, float spread) {
+    const float more = spread + (float)rule.epsilon;
+    return rule.variance ? 1.0f / sqrtf(more) : 1.0f / more;
+}
+
+template <int VECTORS>
+QS_CUDA_DEVICE row_statistics statistics_of(const row_lanes &on, const qs__norm_rule &rule, const float x[VECTORS][8]) {
+    const float channels = (float)on.channels;
+    row_statistics out = {};
+    float sum = 0, spread = 0;
+    if (rule.centred) {
+        QS_CUDA_UNROLL
+        for (int v = 0; v < VECTORS; v++)
+            QS_CUDA_UNROLL
+            for (int k = 0; k < 8; k++)
+                sum += x[v][k];
+        out.mean = on.sum(sum) / channels;
+    }
+    QS_CUDA_UNROLL
+    for (int v = 0; v < VECTORS; v++) {
+        if (on.channel(v) >= on.channels) continue;
+        QS_CUDA_UNROLL
+        for (int k = 0; k < 8; k++) {
+            const float distance = x[v][k] - out.mean;
+            spread += rule.absolute ? fabsf(distance) : distance * distance;
+        }
+    }
+    out.spread = on.sum(spread) / channels;
+    out.inverse = row_inverse(rule, out.spread);
+    return out;
+}
+
+template <int KIND, int VECTORS> QS_CUDA_DEVICE void rows_forward(const qs__layer_job &job) {
+    const qs__cuda_values src = of_kind<KIND>(job.src), dst = of_kind<KIND>(job.dst);
+    const row_lanes on = row_lanes_of(job.lanes, job.channels);
+    const int64_t rows = thread_count() / job.lanes, of_warp = WARP / job.lanes;
+    float scale[VECTORS][8], shift[VECTORS][8];
+    uint32_t most = 0;
+    vectors_read<VECTORS>(on, job.scale, scale);
+    vectors_read<VECTORS>(on, job.shift, shift);
+    for (int64_t first = thread_number() / WARP * of_warp; first < job.rows; first += rows) {
+        const int64_t row = first + (int)threadIdx.x % WARP / job.lanes;
+        const bool there = row < job.rows;
+        float x[VECTORS][8];
+        row_read<VECTORS>(on, src, row * job.channels, there, x);
+        const row_statistics of = statistics_of<VECTORS>(on, job.rule, x);
+        if (!there) continue;
+        if (job.mean && on.lane == 0) {
+            pointer<float>(job.mean)[row] = of.mean;
+            pointer<float>(job.spread)[row] = of.spread;
+        }
+        QS_CUDA_UNROLL
+        for (int v = 0; v < VECTORS; v++) {
+            if (on.channel(v) >= job.channels) continue;
+            QS_CUDA_UNROLL
+            for (int k = 0; k < 8; k++)
+                x[v][k] = (x[v][k] - of.mean) * of.inverse * scale[v][k] + shift[v][k];
+            results_store(dst, job.behind, row * job.channels + on.channel(v), x[v], &most);
+        }
+    }
+    if (job.behind.absmax) absmax_join(job.behind.absmax, most);
+}
+
+#define ROWS_FORWARD(vectors)                                        \
+    QS_CUDA_GLOBAL(layer_norm_rows_##vectors, qs__layer_job) {       \
+        switch (job.src.format.kind) {                               \
+        case QS__CUDA_FP32:                                          \
+            return rows_forward<QS__CUDA_FP32, vectors>(job);        \
+        case QS__CUDA_BF16:                                          \
+            return rows_forward<QS__CUDA_BF16, vectors>(job);        \
+        default:                                                     \
+            return rows_forward<QS__CUDA_FP16, vectors>(job);        \
+        }                                                            \
+    }
+ROWS_FORWARD(1)
+ROWS_FORWARD(2)
+ROWS_FORWARD(3)
+ROWS_FORWARD(4)
+
+/* What a block's threads have of each channel, added in order and written at [block][channel] of `to`. */
+template <int VECTORS>
+QS_CUDA_DEVICE void parameter_sums(const row_lanes &on, const float sum[VECTORS][8], float *to) {
+    __shared__ float part[ROW_WARPS][VECTORS][WARP * 8];
+    const int warp = (int)threadIdx.x / WARP, place = (int)threadIdx.x % WARP * 8, width = on.lanes * 8;
+    __syncthreads();
+    QS_CUDA_UNROLL
+    for (int v = 0; v < VECTORS; v++)
+        QS_CUDA_UNROLL
+        for (int k = 0; k < 8; k++)
+            part[warp][v][place + k] = sum[v][k];
+    __syncthreads();
+    for (int64_t c = threadIdx.x; c < on.channels; c += ROW_THREADS) {
+        const int v = (int)(c / width), first = (int)(c % width);
+        float total = 0;
+        for (int w = 0; w < ROW_WARPS; w++)
+            for (int group = first; group < WARP * 8; group += width)
+                total += part[w][v][group];
+        to[(int64_t)blockIdx.x * on.channels + c] = total;
+    }
+}
+
+template <int KIND, int VECTORS> QS_CUDA_DEVICE void rows_gradient(const qs__layer_gradient_job &job) {
+    const qs__cuda_values src = of_kind<KIND>(job.src), diff = of_kind<KIND>(job.diff_dst), dst = of_kind<KIND>(job.diff_src);
+    const int64_t rows = job.cut.rows, channels = job.cut.channels, together = thread_count() / job.lanes, of_warp = WARP / job.lanes;
+    const row_lanes on = row_lanes_of(job.lanes, channels);
+    const qs__norm_behind behind = {0, 0, 0, job.absmax};
+    float scale[VECTORS][8], scales[VECTORS][8] = {}, shifts[VECTORS][8] = {};
+    uint32_t most = 0;
+    vectors_read<VECTORS>(on, job.scale, scale);
+    for (int64_t first = thread_number() / WARP * of_warp; first < rows; first += together) {
+        const int64_t row = first + (int)threadIdx.x % WARP / job.lanes;
+        const bool there = row < rows;
+        float x[VECTORS][8], dy[VECTORS][8], sum = 0, product = 0, signs = 0;
+        row_read<VECTORS>(on, src, row * channels, there, x);
+        row_read<VECTORS>(on, diff, row * channels, there, dy);
+        row_statistics of = {};
+        if (!job.mean) {
+            of = statistics_of<VECTORS>(on, job.rule, x);
+        } else if (there) {
+            of.mean = pointer<const float>(job.mean)[row];
+            of.inverse = row_inverse(job.rule, pointer<const float>(job.spread)[row]);
+        }
+        QS_CUDA_UNROLL
+        for (int v = 0; v < VECTORS; v++) {
+            if (!there || on.channel(v) >= channels) continue;
+            if (job.mask) {
+                const uint32_t bits = pointer<const uint8_t>(job.mask)[(row * channels + on.channel(v)) >> 3];
+                QS_CUDA_UNROLL
+                for (int k = 0; k < 8; k++)
+                    dy[v][k] = bits >> k & 1 ? dy[v][k] : 0;
+            }
+            QS_CUDA_UNROLL
+            for (int k = 0; k < 8; k++) {
+                const float n = (x[v][k] - of.mean) * of.inverse, g = dy[v][k] * scale[v][k];
+                scales[v][k] += dy[v][k] * n;
+                shifts[v][k] += dy[v][k];
+                sum += g;
+                product += g * n;
+                if (job.rule.absolute) signs += direction_of(true, n);
+                x[v][k] = n;
+                dy[v][k] = g;
+            }
+        }
+        sum = job.rule.centred ? on.sum(sum) / (float)channels : 0;
+        product = on.sum(product) / (float)channels;
+        if (job.rule.absolute) signs = on.sum(signs) / (float)channels;
+        if (!there) continue;
+        QS_CUDA_UNROLL
+        for (int v = 0; v < VECTORS; v++) {
+            if (on.channel(v) >= channels) continue;
+            QS_CUDA_UNROLL
+            for (int k = 0; k < 8; k++)
+                dy[v][k] = of.inverse * (dy[v][k] - sum - (direction_of(job.rule.absolute != 0, x[v][k]) - signs) * product);
+            results_store(dst, behind, row * channels + on.channel(v), dy[v], &most);
+        }
+    }
+    float *to = pointer<float>(job.sums);
+    parameter_sums<VECTORS>(on, scales, to);
+    if (job.diff_shift) parameter_sums<VECTORS>(on, shifts, to + gridDim.x * channels);
+    if (job.absmax) absmax_join(job.absmax, most);
+}
+
+#define ROWS_GRADIENT(vectors)                                                      \
+    QS_CUDA_GLOBAL(layer_norm_gradient_rows_##vectors, qs__layer_gradient_job) {    \
+        switch (job.src.format.kind) {                                              \
+        case QS__CUDA_FP32:                                                         \
+            return rows_gradient<QS__CUDA_FP32, vectors>(job);                      \
+        case QS__CUDA_BF16:                                                         \
+            return rows_gradient<QS__CUDA_BF16, vectors>(job);                      \
+        default:                                                                    \
+            return rows_gradient<QS__CUDA_FP16, vectors>(job);                      \
+        }                                                                           \
+    }
+ROWS_GRADIENT(1)
+ROWS_GRADIENT(2)
+ROWS_GRADIENT(3)
+ROWS_GRADIENT(4)
+
+/* ---- A row by a block ------------------------------------------------------------------------------------------------------------------------- */
+
+/* The exact mean of a row, and of what `term` makes of its values, for all threads; threads add in fp32, the block in double. */
+template <typename Term> QS_CUDA_DEVICE double row_mean(const qs__cuda_values &src, int64_t first, int64_t channels, const Term &term) {
+    float sum = 0;
+    for (int64_t c = threadIdx.x; c < channels; c += blockDim.x)
+        sum += term(c, value_load(src, first + c));
+    return block_sum((double)sum) / (double)channels;
+}
+
+struct row_of_block {
+    float centre;
+    double inverse, spread;
+};
+
+/* By its own values. The vectors of quantized norms are rounded as the fp32 numbers that they are, in units. */
+QS_CUDA_DEVICE row_of_block row_find(const qs__norm_rule &rule, const qs__cuda_values &src, int64_t first, int64_t channels) {
+    row_of_block out = {};
+    if (rule.centred) out.centre = (float)row_mean(src, first, channels, [](int64_t, float x) { return x; });
+    if (rule.quantized) out.centre = each_rounded(out.centre);
+    const double units = row_mean(src, first, channels, [&](int64_t, float x) {
+        const float distance = x - out.centre;
+        return rule.absolute ? fabsf(distance) : distance * distance;
+    });
+    out.spread = rule.quantized ? (double)deviation_rounded((float)units) * step_of(rule) : units;
+    out.inverse = inverse_of(rule, out.spread);
+    return out;
+}
+
+QS_CUDA_GLOBAL(layer_norm_statistics, qs__layer_job) {
+    if (job.behind.absmax && thread_number() == 0) *pointer<float>(job.behind.absmax) = 0;
+    for (int64_t row = blockIdx.x; row < job.rows; row += gridDim.x) {
+        const row_of_block of = row_find(job.rule, job.src, row * job.channels, job.channels);
+        if (threadIdx.x > 0) continue;
+        pointer<float>(job.centre)[row] = of.centre;
+        pointer<float>(job.inverse)[row] = (float)(of.inverse * step_of(job.rule));
+        if (!job.mean) continue;
+        pointer<float>(job.mean)[row] = (float)((double)of.centre * step_of(job.rule));
+        pointer<float>(job.spread)[row] = (float)of.spread;
+    }
+}
+
+/* Where element `at` lies, and the next ones. */
+struct row_walk {
+    int64_t row, c;
+};
+
+QS_CUDA_DEVICE row_walk walk_from(int64_t at, int64_t channels) {
+    const row_walk out = {at / channels, at % channels};
+    return out;
+}
+
+QS_CUDA_DEVICE void walk_on(row_walk *at, int64_t channels) {
+    if (++at->c < channels) return;
+    at->c = 0;
+    at->row++;
+}
+
+QS_CUDA_GLOBAL(layer_norm_normalize, qs__layer_job) {
+    const float *scale = pointer<const float>(job.scale), *shift = pointer<const float>(job.shift);
+    uint32_t most = 0;
+    for (int64_t at = 8 * thread_number(); at < job.dst.count; at += 8 * thread_count()) {
+        row_walk walk = walk_from(at, job.channels);
+        float y[8];
+        value_load8(job.src, at, y);
+        for (int k = 0; k < 8 && at + k < job.dst.count; k++) {
+            y[k] = (y[k] - pointer<const float>(job.centre)[walk.row]) * pointer<const float>(job.inverse)[walk.row] * scale[walk.c];
+            if (shift) y[k] += shift[walk.c];
+            walk_on(&walk, job.channels);
+        }
+        results_store(job.dst, job.behind, at, y, &most);
+    }
+    if (job.behind.absmax) absmax_join(job.behind.absmax, most);
+}
+
+/* What the gradients of a row's values share. */
+QS_CUDA_GLOBAL(layer_norm_gradient_statistics, qs__layer_gradient_job) {
+    const int64_t channels = job.cut.channels;
+    const double step = step_of(job.rule);
+    if (job.absmax && thread_number() == 0) *pointer<float>(job.absmax) = 0;
+    for (int64_t row = blockIdx.x; row < job.cut.rows; row += gridDim.x) {
+        const int64_t first = row * channels;
+        row_of_block of = {};
+        if (job.mean) {
+            of.centre = centre_of(job.rule, step, pointer<const float>(job.mean)[row]);
+            of.inverse = inverse_of(job.rule, (double)pointer<const float>(job.spread)[row]);
+        } else {
+            of = row_find(job.rule, job.src, first, channels);
+        }
+        const float unit = (float)(of.inverse * step);
+        const auto g = [&](int64_t c) {
+            return through_mask(job.mask, first + c, value_load(job.diff_dst, first + c)) * pointer<const float>(job.scale)[c];
+        };
+        const double sum = job.rule.centred ? row_mean(job.src, first, channels, [&](int64_t c, float) { return g(c); }) : 0;
+        const double product = row_mean(job.src, first, channels, [&](int64_t c, float x) { return g(c) * ((x - of.centre) * unit); });
+        const double signs = job.rule.absolute ? row_mean(job.src, first, channels, [&](int64_t, float x) { return direction_of(true, x - of.centre); }) : 0;
+        if (threadIdx.x > 0) continue;
+        pointer<float>(job.centre)[row] = of.centre;
+        pointer<float>(job.inverse)[row] = (float)of.inverse;
+        pointer<float>(job.gradients)[row] = (float)sum;
+        pointer<float>(job.products)[row] = (float)product;
+        pointer<float>(job.signs)[row] = (float)signs;
+    }
+}
+
+QS_CUDA_GLOBAL(layer_norm_gradient, qs__layer_gradient_job) {
+    const int64_t channels = job.cut.channels;
+    const float step = (float)step_of(job.rule);
+    const qs__norm_behind behind = {0, 0, 0, job.absmax};
+    uint32_t most = 0;
+    for (int64_t at = 8 * thread_number(); at < job.diff_src.count; at += 8 * thread_count()) {
+        row_walk walk = walk_from(at, channels);
+        float x[8], y[8];
+        value_load8(job.src, at, x);
+        value_load8(job.diff_dst, at, y);
+        for (int k = 0; k < 8 && at + k < job.diff_src.count; k++) {
+            const float g = through_mask(job.mask, at + k, y[k]) * pointer<const float>(job.scale)[walk.c];
+            const float distance = x[k] - pointer<const float>(job.centre)[walk.row], inverse = pointer<const float>(job.inverse)[walk.row];
+            const float direction = job.rule.absolute ? direction_of(true, distance) - pointer<const float>(job.signs)[walk.row]
+                                                      : distance * (inverse * step);
+            y[k] = inverse * (g - pointer<const float>(job.gradients)[walk.row] - direction * pointer<const float>(job.products)[walk.row]);
+            walk_on(&walk, channels);
+        }
+        results_store(job.diff_src, behind, at, y, &most);
+    }
+    if (job.absmax) absmax_join(job.absmax, most);
+}
+
+template <int WIDTH> QS_CUDA_DEVICE void slab_parameters(const qs__layer_gradient_job &job) {
+    const column_place place = column_place_of(job.cut);
+    const float step = (float)step_of(job.rule);
+    double scales[WIDTH] = {}, shifts[WIDTH] = {};
+    for (int64_t row = place.row; row < place.stop;) {
+        float scale[WIDTH] = {}, shift[WIDTH] = {};
+        for (int r = 0; r < QS__COLUMN_CHUNK && row < place.stop; r++, row += place.step) {
+            const float centre = pointer<const float>(job.centre)[row], unit = pointer<const float>(job.inverse)[row] * step;
+            const int64_t at = row * job.cut.channels + place.channel;
+            float x[WIDTH], dy[WIDTH];
+            load_vector<WIDTH>(job.src, at, x);
+            load_vector<WIDTH>(job.diff_dst, at, dy);
+            QS_CUDA_UNROLL
+            for (int k = 0; k < WIDTH; k++) {
+                const float passed = through_mask(job.mask, at + k, dy[k]);
+                scale[k] += passed * ((x[k] - centre) * unit);
+                shift[k] += passed;
+            }
+        }
+        QS_CUDA_UNROLL
+        for (int k = 0; k < WIDTH; k++) {
+            scales[k] += (double)scale[k];
+            shifts[k] += (double)shift[k];
+        }
+    }
+    double *to = pointer<double>(job.sums);
+    slab_sums<WIDTH>(job.cut, place, scales, to);
+    if (job.diff_shift) slab_sums<WIDTH>(job.cut, place, shifts, to + job.cut.slabs * job.cut.channels);
+}
+
+QS_CUDA_GLOBAL(layer_norm_parameter_sums, qs__layer_gradient_job) {
+    if (job.cut.width == 1) return slab_parameters<1>(job);
+    slab_parameters<8>(job);
+}
+
+/* ---- Gradients of parameters --------------------------------------------------------------------------------------------------------------------- */
+
+template <typename T> QS_CUDA_DEVICE void parameters_finish(const qs__layer_gradient_job &job) {
+    const int lane = (int)threadIdx.x / QS__TOTAL_CHANNELS;
+    const int64_t channels = job.cut.channels, c = (int64_t)blockIdx.x * QS__TOTAL_CHANNELS + threadIdx.x % QS__TOTAL_CHANNELS;
+    const T *sums = pointer<const T>(job.sums);
+    const double scale = slabs_total(job.cut, c, lane, sums);
+    const double shift = job.diff_shift ? slabs_total(job.cut, c, lane, sums + job.cut.slabs * channels) : 0;
+    if (lane > 0 || c >= channels) return;
+    pointer<float>(job.diff_scale)[c] = (float)scale;
+    if (job.diff_shift) pointer<float>(job.diff_shift)[c] = (float)shift;
+}
+
+QS_CUDA_GLOBAL(layer_norm_parameters, qs__layer_gradient_job) {
+    if (job.warps) return parameters_finish<float>(job);
+    parameters_finish<double>(job);
+}
+
+/* A parameter of a quantized norm: one block. */
+QS_CUDA_GLOBAL(layer_norm_round, qs__norm_round_job) {
+    const qs__norm_rule rule = {0, 0, 1, 0, 0, 0};
+    const float step = vector_step_of(rule, job.from, job.channels);
+    for (int64_t c = threadIdx.x; c < job.channels; c += blockDim.x)
+        pointer<float>(job.to)[c] = (float)vector_at(rule, job.from, c, step);
+}
