@@ -2,11 +2,11 @@
 /* Our own norms of positions (layer_norm.cu): layer norms of every kind, and RMS norms. Short rows of floats are held by lanes of a warp,
  * in one kernel; others take one kernel to find what belongs to a row, and one for every value. */
 #include "cuda/norm.h"
+#include "cuda/rows.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-enum { ROW_THREADS = 128, WARP = 32, EIGHT = 8, MOST_VECTORS = 4, MOST_ROWS = 64, ORDER_THREADS = 256, ROUND_THREADS = 256 };
+enum { MOST_ROWS = 64, ROUND_THREADS = 256 };
 enum { ROW_VECTORS = 5 }; /* what is kept of rows between two kernels */
 
 /* Functions of a kernel: one for rows in registers; else statistics, every value, and rounded parameters. Backward the sums behind. */
@@ -29,46 +29,19 @@ static bool is_quantized(const qs_case *one) {
     return one->op->norm && one->op->norm->quantized;
 }
 
-/* All values are of one format that kernels of registers are compiled for, in eights, and few enough. */
 static bool fits_registers(const qs_case *one) {
-    static const char *const formats[] = {"fp32", "bf16", "fp16"};
-    const qs_format *format = qs__case_format(one, QS_SRC);
-    const int64_t channels = qs__cuda_channels(one, QS_SRC);
-    const bool alike = is_backward(one)
-                           ? format == qs__case_format(one, QS_DIFF_DST) && format == qs__case_format(one, QS_DIFF_SRC)
-                           : format == qs__case_format(one, QS_DST);
-    bool known = false;
-    for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++)
-        known |= strcmp(format->name, formats[i]) == 0;
-    return known && alike && !is_quantized(one) && channels % EIGHT == 0 && channels <= (int64_t)EIGHT * WARP * MOST_VECTORS;
-}
-
-static int lanes_of(int64_t channels) {
-    int lanes = 1;
-    while (lanes < WARP && (int64_t)lanes * EIGHT < channels)
-        lanes *= 2;
-    return lanes;
-}
-
-static int vectors_of(int64_t channels) {
-    const int64_t width = (int64_t)lanes_of(channels) * EIGHT;
-    return (int)((channels + width - 1) / width);
+    const bool backward = is_backward(one);
+    return !is_quantized(one) && qs__rows_fit(one, qs__cuda_channels(one, QS_SRC), QS_SRC, backward ? QS_DIFF_SRC : QS_DST,
+                                              backward ? QS_DIFF_DST : QS_ROLE_COUNT);
 }
 
 /* Blocks of rows in registers: as many as run at once, more where a warp would add more than MOST_ROWS rows up. */
 static int64_t row_blocks(const qs__cuda_kernel *kernel, int64_t rows, int64_t channels) {
     enum { FORWARD_TIMES = 8, BACKWARD_TIMES = 3 };
-    const int64_t together = ROW_THREADS / lanes_of(channels), most = (rows + together - 1) / together;
+    const int64_t most = qs__row_blocks_most(rows, channels);
     int64_t blocks = (int64_t)kernel->cuda->multiprocessors * (is_backward(&kernel->one) ? BACKWARD_TIMES : FORWARD_TIMES);
-    if (is_backward(&kernel->one) && blocks * together * MOST_ROWS < rows) blocks = (most + MOST_ROWS - 1) / MOST_ROWS;
+    if (is_backward(&kernel->one) && blocks * MOST_ROWS < most) blocks = (most + MOST_ROWS - 1) / MOST_ROWS;
     return blocks < most ? blocks : most;
-}
-
-/* Threads of a block that has a row. */
-static int threads_of(int64_t channels) {
-    enum { EACH = 4, MOST = 512 };
-    const int64_t threads = (channels / EACH + WARP - 1) / WARP * WARP;
-    return (int)(threads < WARP ? WARP : threads > MOST ? MOST : threads);
 }
 
 static qs__columns gradient_cut(const qs__cuda_kernel *kernel) {
@@ -102,7 +75,7 @@ static void plan_forward(const qs__cuda_kernel *kernel, plan *p, const uint64_t 
                                  .centre = of_rows[0],
                                  .inverse = of_rows[1],
                                  .behind = qs__norm_behind_of(kernel)};
-    p->forward.lanes = lanes_of(p->forward.channels);
+    p->forward.lanes = qs__row_lanes(p->forward.channels);
 }
 
 static void plan_gradient(const qs__cuda_kernel *kernel, plan *p, const uint64_t *of_rows) {
@@ -125,7 +98,7 @@ static void plan_gradient(const qs__cuda_kernel *kernel, plan *p, const uint64_t
                                            .diff_scale = qs__cuda_at(kernel, QS_DIFF_SCALE),
                                            .diff_shift = qs__cuda_at_optional(kernel, QS_DIFF_SHIFT),
                                            .absmax = p->absmax,
-                                           .lanes = lanes_of(qs__cuda_channels(&kernel->one, QS_SRC)),
+                                           .lanes = qs__row_lanes(qs__cuda_channels(&kernel->one, QS_SRC)),
                                            .warps = p->in_registers};
 }
 
@@ -153,26 +126,21 @@ static void release(qs__cuda_kernel *kernel) {
     kernel->own = NULL;
 }
 
-static qs_status launch_in_order(const qs__cuda_kernel *kernel, int64_t count, const void *job) {
-    return qs__cuda_launch(kernel, VALUES, qs__cuda_blocks(kernel->cuda, count, ORDER_THREADS, EIGHT), ORDER_THREADS, 0, job);
-}
-
 static qs_status run(qs__cuda_kernel *kernel, const qs_run *step) {
     (void)step;
     const plan *p = kernel->own;
     const void *job = p->backward ? (const void *)&p->gradient : &p->forward;
     const qs__driver *driver = kernel->cuda->driver;
     const int64_t rows = qs__cuda_rows(&kernel->one, QS_SRC), channels = qs__cuda_channels(&kernel->one, QS_SRC);
-    const int threads = threads_of(channels);
     if (p->in_registers && p->absmax) /* other kernels set it before they launch those that raise it */
         QS_TRY(qs__cuda_check(kernel->cuda, driver->fill(p->absmax, 0, sizeof(float), kernel->cuda->stream[QS_QUEUE_KERNELS]), "absmax"));
     for (int i = 0; i < 2; i++)
         QS_TRY(qs__cuda_launch(kernel, ROUND, p->round[i].to != 0, ROUND_THREADS, 0, &p->round[i]));
     if (p->in_registers) {
-        QS_TRY(qs__cuda_launch(kernel, ROWS, p->blocks, ROW_THREADS, 0, job));
+        QS_TRY(qs__cuda_launch(kernel, ROWS, p->blocks, QS__ROW_THREADS, 0, job));
     } else {
-        QS_TRY(qs__cuda_launch(kernel, STATISTICS, qs__cuda_blocks(kernel->cuda, rows * threads, threads, 1), threads, 0, job));
-        QS_TRY(launch_in_order(kernel, rows * channels, job));
+        QS_TRY(qs__rows_launch(kernel, STATISTICS, rows, channels, job));
+        QS_TRY(qs__order_launch(kernel, VALUES, rows * channels, job));
     }
     if (!p->backward) return QS_OK;
     if (!p->in_registers) QS_TRY(qs__cuda_launch(kernel, SUMS, qs__columns_blocks(&p->gradient.cut), QS__COLUMN_THREADS, 0, job));
@@ -184,7 +152,7 @@ qs_status qs__cuda_build_layer_norm(qs__cuda_kernel *kernel) {
     const bool backward = is_backward(one), in_registers = fits_registers(one);
     const size_t channels = (size_t)qs__cuda_channels(one, QS_SRC), rows = (size_t)qs__cuda_rows(one, QS_SRC);
     char in_rows[40];
-    snprintf(in_rows, sizeof in_rows, "layer_norm_%srows_%d", backward ? "gradient_" : "", vectors_of((int64_t)channels));
+    snprintf(in_rows, sizeof in_rows, "layer_norm_%srows_%d", backward ? "gradient_" : "", qs__row_vectors((int64_t)channels));
     const char *const functions[] = {
         [STATISTICS] = in_registers ? in_rows : backward ? "layer_norm_gradient_statistics" : "layer_norm_statistics",
         [VALUES] = backward ? "layer_norm_gradient" : "layer_norm_normalize",

@@ -7,29 +7,9 @@
  *
  * Gradients of parameters are sums over rows: each warp adds up to 64 rows in fp32, blocks are added in double, in order. */
 #include "cuda/norm.cuh"
-
-enum { ROW_THREADS = 128, ROW_WARPS = ROW_THREADS / WARP };
+#include "cuda/rows.cuh"
 
 /* ---- A row in registers -------------------------------------------------------------------------------------------------------------------- */
-
-/* Lanes of a row are neighbours, a power of two of them; vector v of a lane is channels 8 (lanes v + lane) ... + 7. */
-struct row_lanes {
-    int lanes, lane;
-    int64_t channels;
-    QS_CUDA_DEVICE_MEMBER int64_t channel(int vector) const {
-        return 8 * ((int64_t)lanes * vector + lane);
-    }
-    QS_CUDA_DEVICE_MEMBER float sum(float x) const {
-        for (int by = lanes / 2; by > 0; by /= 2)
-            x += __shfl_xor_sync(WHOLE_WARP, x, by);
-        return x;
-    }
-};
-
-QS_CUDA_DEVICE row_lanes row_lanes_of(int lanes, int64_t channels) {
-    const row_lanes out = {lanes, (int)threadIdx.x % lanes, channels};
-    return out;
-}
 
 /* Zeros where the lane has no such vector. */
 template <int VECTORS> QS_CUDA_DEVICE void vectors_read(const row_lanes &on, uint64_t from, float out[VECTORS][8]) {
@@ -39,17 +19,6 @@ template <int VECTORS> QS_CUDA_DEVICE void vectors_read(const row_lanes &on, uin
         for (int k = 0; k < 8; k++)
             out[v][k] = 0;
         if (from && on.channel(v) < on.channels) floats8(from, on.channel(v), out[v]);
-    }
-}
-
-template <int VECTORS>
-QS_CUDA_DEVICE void row_read(const row_lanes &on, const qs__cuda_values &src, int64_t first, bool there, float out[VECTORS][8]) {
-    QS_CUDA_UNROLL
-    for (int v = 0; v < VECTORS; v++) {
-        QS_CUDA_UNROLL
-        for (int k = 0; k < 8; k++)
-            out[v][k] = 0;
-        if (there && on.channel(v) < on.channels) value_load8(src, first + on.channel(v), out[v]);
     }
 }
 
@@ -240,8 +209,7 @@ ROWS_GRADIENT(4)
 /* The exact mean of a row, and of what `term` makes of its values, for all threads; threads add in fp32, the block in double. */
 template <typename Term> QS_CUDA_DEVICE double row_mean(const qs__cuda_values &src, int64_t first, int64_t channels, const Term &term) {
     float sum = 0;
-    for (int64_t c = threadIdx.x; c < channels; c += blockDim.x)
-        sum += term(c, value_load(src, first + c));
+    row_values(src, first, channels, [&](int64_t c, float x) { sum += term(c, x); });
     return block_sum((double)sum) / (double)channels;
 }
 
@@ -275,22 +243,6 @@ QS_CUDA_GLOBAL(layer_norm_statistics, qs__layer_job) {
         pointer<float>(job.mean)[row] = (float)((double)of.centre * step_of(job.rule));
         pointer<float>(job.spread)[row] = (float)of.spread;
     }
-}
-
-/* Where element `at` lies, and the next ones. */
-struct row_walk {
-    int64_t row, c;
-};
-
-QS_CUDA_DEVICE row_walk walk_from(int64_t at, int64_t channels) {
-    const row_walk out = {at / channels, at % channels};
-    return out;
-}
-
-QS_CUDA_DEVICE void walk_on(row_walk *at, int64_t channels) {
-    if (++at->c < channels) return;
-    at->c = 0;
-    at->row++;
 }
 
 QS_CUDA_GLOBAL(layer_norm_normalize, qs__layer_job) {
