@@ -91,6 +91,37 @@ static const char *const larger_cases[] = {
     "epsilon=1e-05",
     "rms_norm/backward src=fp32[37,5003] scale=fp32[5003] diff_dst=fp32[37,5003] diff_src=bf16[37,5003] diff_scale=fp32[5003] "
     "epsilon=1e-06",
+    /* rows of vectors of eight, that a warp holds */
+    "layer_norm/forward src=bf16[5,768,7] scale=fp32[768] shift=fp32[768] mean=fp32[35] variance=fp32[35] dst=bf16[5,768,7] "
+    "absmax=fp32[1] epsilon=1e-05",
+    "layer_norm/backward src=bf16[5,768,7] scale=fp32[768] mean=fp32[35] variance=fp32[35] diff_dst=bf16[5,768,7] "
+    "diff_src=bf16[5,768,7] diff_scale=fp32[768] diff_shift=fp32[768] absmax=fp32[1] epsilon=1e-05",
+    "layer_norm/forward src=fp32[5,1000,7] scale=fp32[1000] shift=fp32[1000] mean=fp32[35] variance=fp32[35] mask=int8[4375] "
+    "dst=fp32[5,1000,7] absmax=fp32[1] epsilon=1e-05 relu",
+    "layer_norm/backward src=fp32[5,1000,7] scale=fp32[1000] mean=fp32[35] variance=fp32[35] mask=int8[4375] diff_dst=fp32[5,1000,7] "
+    "diff_src=fp32[5,1000,7] diff_scale=fp32[1000] diff_shift=fp32[1000] absmax=fp32[1] epsilon=1e-05 relu",
+    "l1_layer_norm/backward src=fp16[5,520,7] scale=fp32[520] mean=fp32[35] deviation=fp32[35] diff_dst=fp16[5,520,7] "
+    "diff_src=fp16[5,520,7] diff_scale=fp32[520] diff_shift=fp32[520] epsilon=1e-05",
+    "rms_norm/forward src=bf16[9,384,33] scale=fp32[384] dst=bf16[9,384,33] epsilon=1e-05",
+    "rms_norm/backward src=bf16[64,16,333] scale=fp32[16] diff_dst=bf16[64,16,333] diff_src=bf16[64,16,333] diff_scale=fp32[16] "
+    "absmax=fp32[1] epsilon=1e-05",
+    "softmax/forward src=bf16[2,128,3,128] dst=bf16[2,128,3,128] scale=0.125 causal=1",
+    "softmax/backward src=bf16[2,128,3,128] keep=fp32[2,128] diff_dst=bf16[2,128,3,128] diff_src=bf16[2,128,3,128] scale=0.125 causal=1 "
+    "window=9",
+    "softmax/backward src=fp16[2,520,3] keep=fp32[2,1560] diff_dst=fp16[2,520,3] diff_src=fp16[2,520,3] scale=0.5",
+    "softmax/forward src=fp32[2,1000,5] dst=fp32[2,1000,5] scale=1",
+    /* rows too long for one, of any format */
+    "softmax/forward src=fp32[2,3001,5] dst=bf16[2,3001,5] scale=1",
+    "layer_norm/forward src=fp(4,3,4)[5,37,7] scale=fp32[37] shift=fp32[37] mean=fp32[35] variance=fp32[35] mask=int8[162] "
+    "dst=fp(3,2,0)[5,37,7] absmax=fp32[1] epsilon=1e-05 relu",
+    "batch_norm/forward src=fp(3,2,0)[5,37,7] scale=fp32[37] shift=fp32[37] mean=fp32[37] variance=fp32[37] running_mean=fp32[37] "
+    "running_variance=fp32[37] mask=int8[162] dst=fp(3,2,0)[5,37,7] absmax=fp32[1] epsilon=1e-05 momentum=0.1 relu",
+    /* more channels than a block of threads has side by side */
+    "batch_norm/forward src=bf16[5,520,7,7] scale=fp32[520] shift=fp32[520] mean=fp32[520] variance=fp32[520] running_mean=fp32[520] "
+    "running_variance=fp32[520] mask=int8[15925] dst=bf16[5,520,7,7] absmax=fp32[1] epsilon=1e-05 momentum=0.1 relu",
+    "batch_norm/backward src=bf16[5,520,7,7] scale=fp32[520] mean=fp32[520] variance=fp32[520] mask=int8[15925] diff_dst=bf16[5,520,7,7] "
+    "diff_src=bf16[5,520,7,7] diff_scale=fp32[520] diff_shift=fp32[520] absmax=fp32[1] epsilon=1e-05 momentum=0.1 relu",
+    "span_cross_entropy/forward src=fp32[40,2,384] labels=fp32[40,2] loss=fp32[2]",
     "positions/forward src=bf16[9,37,129] weights=fp32[512,37] dst=bf16[9,37,129] vocabulary=512",
     "positions/backward diff_dst=bf16[9,37,129] diff_src=bf16[9,37,129] diff_weights=fp32[512,37] vocabulary=512",
     "rotary/forward src=fp32[5,96,513] dst=bf16[5,96,513] heads=3 base=10000",

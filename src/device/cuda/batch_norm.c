@@ -77,8 +77,8 @@ static qs_status prepare(qs__cuda_kernel *kernel) {
                                      .offset = offset,
                                      .slope = slope,
                                      .absolute = rule.absolute};
-    p->apply_blocks = p->apply.cut.width == 8 ? qs__columns_blocks(&p->apply.cut)
-                                              : qs__cuda_blocks(kernel->cuda, p->apply.dst.count, APPLY_THREADS, 8);
+    p->apply_blocks =
+        p->apply.cut.width == 8 ? qs__columns_blocks(&p->apply.cut) : qs__cuda_blocks(kernel->cuda, p->apply.dst.count, APPLY_THREADS, 8);
     if (backward) {
         p->sums.diff_dst = p->apply.diff_dst = qs__cuda_values_of(kernel, QS_DIFF_DST);
         p->sums.mask = p->apply.behind.mask;
@@ -170,14 +170,15 @@ qs_status qs__cuda_build_batch_norm(qs__cuda_kernel *kernel) {
     const qs__columns cut = cut_of(kernel, MOST_SLABS);
     const bool eights = cut.width == 8;
     const size_t channels = (size_t)cut.channels, slabs = is_inference(one) ? 0 : (size_t)cut.slabs;
-    const char *const functions[] = {
-        [SUM] = backward ? norm->absolute ? "batch_norm_gradient_sums_absolute" : "batch_norm_gradient_sums"
-                         : norm->absolute ? "batch_norm_values" : "batch_norm_moments",
-        [SUM_DISTANCES] = "batch_norm_distances",
-        [FINISH] = backward ? "batch_norm_gradient_finish" : "batch_norm_finish",
-        [ROUND] = "batch_norm_round",
-        [APPLY] = backward ? eights ? "batch_norm_gradient" : "batch_norm_gradient_in_order"
-                           : eights ? "batch_norm_normalize" : "batch_norm_normalize_in_order"};
+    const char *const functions[] = {[SUM] = backward ? norm->absolute ? "batch_norm_gradient_sums_absolute" : "batch_norm_gradient_sums"
+                                             : norm->absolute ? "batch_norm_values"
+                                                              : "batch_norm_moments",
+                                     [SUM_DISTANCES] = "batch_norm_distances",
+                                     [FINISH] = backward ? "batch_norm_gradient_finish" : "batch_norm_finish",
+                                     [ROUND] = "batch_norm_round",
+                                     [APPLY] = backward ? eights ? "batch_norm_gradient" : "batch_norm_gradient_in_order"
+                                               : eights ? "batch_norm_normalize"
+                                                        : "batch_norm_normalize_in_order"};
     for (int i = SUM; i <= APPLY; i++) {
         int index;
         QS_TRY(qs__cuda_function(kernel, functions[i], &index));

@@ -390,7 +390,8 @@ QS_CUDA_GLOBAL(batch_norm_gradient, qs__batch_apply_job) {
 
 /* ---- The same where channels come in no eights: eight values in memory order are of any channels -------------------------------------------- */
 
-template <typename Term> QS_CUDA_DEVICE void apply_in_order(const qs__batch_apply_job &job, const qs__norm_behind &behind, const Term &term) {
+template <typename Term>
+QS_CUDA_DEVICE void apply_in_order(const qs__batch_apply_job &job, const qs__norm_behind &behind, const Term &term) {
     uint32_t most = 0;
     for (int64_t at = 8 * thread_number(); at < job.dst.count; at += 8 * thread_count()) {
         float x[8], y[8];
@@ -408,7 +409,8 @@ template <typename Term> QS_CUDA_DEVICE void apply_in_order(const qs__batch_appl
 
 struct forward_term {
     const qs__batch_apply_job &job;
-    QS_CUDA_DEVICE_MEMBER void begin(int64_t, float *) const {}
+    QS_CUDA_DEVICE_MEMBER void begin(int64_t, float *) const {
+    }
     QS_CUDA_DEVICE_MEMBER float of(int64_t, int64_t c, float x, float) const {
         return (x - pointer<const float>(job.centre)[c]) * pointer<const float>(job.factor)[c] + pointer<const float>(job.offset)[c];
     }

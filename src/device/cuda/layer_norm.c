@@ -153,12 +153,13 @@ qs_status qs__cuda_build_layer_norm(qs__cuda_kernel *kernel) {
     const size_t channels = (size_t)qs__cuda_channels(one, QS_SRC), rows = (size_t)qs__cuda_rows(one, QS_SRC);
     char in_rows[40];
     snprintf(in_rows, sizeof in_rows, "layer_norm_%srows_%d", backward ? "gradient_" : "", qs__row_vectors((int64_t)channels));
-    const char *const functions[] = {
-        [STATISTICS] = in_registers ? in_rows : backward ? "layer_norm_gradient_statistics" : "layer_norm_statistics",
-        [VALUES] = backward ? "layer_norm_gradient" : "layer_norm_normalize",
-        [ROUND] = "layer_norm_round",
-        [SUMS] = "layer_norm_parameter_sums",
-        [PARAMETERS] = "layer_norm_parameters"};
+    const char *const functions[] = {[STATISTICS] = in_registers ? in_rows
+                                                    : backward   ? "layer_norm_gradient_statistics"
+                                                                 : "layer_norm_statistics",
+                                     [VALUES] = backward ? "layer_norm_gradient" : "layer_norm_normalize",
+                                     [ROUND] = "layer_norm_round",
+                                     [SUMS] = "layer_norm_parameter_sums",
+                                     [PARAMETERS] = "layer_norm_parameters"};
     for (int i = 0; i < FUNCTIONS; i++) {
         int index;
         QS_TRY(qs__cuda_function(kernel, functions[i], &index));

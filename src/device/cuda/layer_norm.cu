@@ -40,8 +40,8 @@ QS_CUDA_DEVICE row_statistics statistics_of(const row_lanes &on, const qs__norm_
         QS_CUDA_UNROLL
         for (int v = 0; v < VECTORS; v++)
             QS_CUDA_UNROLL
-            for (int k = 0; k < 8; k++)
-                sum += x[v][k];
+        for (int k = 0; k < 8; k++)
+            sum += x[v][k];
         out.mean = on.sum(sum) / channels;
     }
     QS_CUDA_UNROLL
@@ -89,16 +89,16 @@ template <int KIND, int VECTORS> QS_CUDA_DEVICE void rows_forward(const qs__laye
     if (job.behind.absmax) absmax_join(job.behind.absmax, most);
 }
 
-#define ROWS_FORWARD(vectors)                                        \
-    QS_CUDA_GLOBAL(layer_norm_rows_##vectors, qs__layer_job) {       \
-        switch (job.src.format.kind) {                               \
-        case QS__CUDA_FP32:                                          \
-            return rows_forward<QS__CUDA_FP32, vectors>(job);        \
-        case QS__CUDA_BF16:                                          \
-            return rows_forward<QS__CUDA_BF16, vectors>(job);        \
-        default:                                                     \
-            return rows_forward<QS__CUDA_FP16, vectors>(job);        \
-        }                                                            \
+#define ROWS_FORWARD(vectors)                                  \
+    QS_CUDA_GLOBAL(layer_norm_rows_##vectors, qs__layer_job) { \
+        switch (job.src.format.kind) {                         \
+        case QS__CUDA_FP32:                                    \
+            return rows_forward<QS__CUDA_FP32, vectors>(job);  \
+        case QS__CUDA_BF16:                                    \
+            return rows_forward<QS__CUDA_BF16, vectors>(job);  \
+        default:                                               \
+            return rows_forward<QS__CUDA_FP16, vectors>(job);  \
+        }                                                      \
     }
 ROWS_FORWARD(1)
 ROWS_FORWARD(2)
@@ -106,16 +106,15 @@ ROWS_FORWARD(3)
 ROWS_FORWARD(4)
 
 /* What a block's threads have of each channel, added in order and written at [block][channel] of `to`. */
-template <int VECTORS>
-QS_CUDA_DEVICE void parameter_sums(const row_lanes &on, const float sum[VECTORS][8], float *to) {
+template <int VECTORS> QS_CUDA_DEVICE void parameter_sums(const row_lanes &on, const float sum[VECTORS][8], float *to) {
     __shared__ float part[ROW_WARPS][VECTORS][WARP * 8];
     const int warp = (int)threadIdx.x / WARP, place = (int)threadIdx.x % WARP * 8, width = on.lanes * 8;
     __syncthreads();
     QS_CUDA_UNROLL
     for (int v = 0; v < VECTORS; v++)
         QS_CUDA_UNROLL
-        for (int k = 0; k < 8; k++)
-            part[warp][v][place + k] = sum[v][k];
+    for (int k = 0; k < 8; k++)
+        part[warp][v][place + k] = sum[v][k];
     __syncthreads();
     for (int64_t c = threadIdx.x; c < on.channels; c += ROW_THREADS) {
         const int v = (int)(c / width), first = (int)(c % width);
@@ -188,16 +187,16 @@ template <int KIND, int VECTORS> QS_CUDA_DEVICE void rows_gradient(const qs__lay
     if (job.absmax) absmax_join(job.absmax, most);
 }
 
-#define ROWS_GRADIENT(vectors)                                                      \
-    QS_CUDA_GLOBAL(layer_norm_gradient_rows_##vectors, qs__layer_gradient_job) {    \
-        switch (job.src.format.kind) {                                              \
-        case QS__CUDA_FP32:                                                         \
-            return rows_gradient<QS__CUDA_FP32, vectors>(job);                      \
-        case QS__CUDA_BF16:                                                         \
-            return rows_gradient<QS__CUDA_BF16, vectors>(job);                      \
-        default:                                                                    \
-            return rows_gradient<QS__CUDA_FP16, vectors>(job);                      \
-        }                                                                           \
+#define ROWS_GRADIENT(vectors)                                                   \
+    QS_CUDA_GLOBAL(layer_norm_gradient_rows_##vectors, qs__layer_gradient_job) { \
+        switch (job.src.format.kind) {                                           \
+        case QS__CUDA_FP32:                                                      \
+            return rows_gradient<QS__CUDA_FP32, vectors>(job);                   \
+        case QS__CUDA_BF16:                                                      \
+            return rows_gradient<QS__CUDA_BF16, vectors>(job);                   \
+        default:                                                                 \
+            return rows_gradient<QS__CUDA_FP16, vectors>(job);                   \
+        }                                                                        \
     }
 ROWS_GRADIENT(1)
 ROWS_GRADIENT(2)
@@ -282,7 +281,8 @@ QS_CUDA_GLOBAL(layer_norm_gradient_statistics, qs__layer_gradient_job) {
         };
         const double sum = job.rule.centred ? row_mean(job.src, first, channels, [&](int64_t c, float) { return g(c); }) : 0;
         const double product = row_mean(job.src, first, channels, [&](int64_t c, float x) { return g(c) * ((x - of.centre) * unit); });
-        const double signs = job.rule.absolute ? row_mean(job.src, first, channels, [&](int64_t, float x) { return direction_of(true, x - of.centre); }) : 0;
+        const double signs =
+            job.rule.absolute ? row_mean(job.src, first, channels, [&](int64_t, float x) { return direction_of(true, x - of.centre); }) : 0;
         if (threadIdx.x > 0) continue;
         pointer<float>(job.centre)[row] = of.centre;
         pointer<float>(job.inverse)[row] = (float)of.inverse;
@@ -305,8 +305,8 @@ QS_CUDA_GLOBAL(layer_norm_gradient, qs__layer_gradient_job) {
         for (int k = 0; k < 8 && at + k < job.diff_src.count; k++) {
             const float g = through_mask(job.mask, at + k, y[k]) * pointer<const float>(job.scale)[walk.c];
             const float distance = x[k] - pointer<const float>(job.centre)[walk.row], inverse = pointer<const float>(job.inverse)[walk.row];
-            const float direction = job.rule.absolute ? direction_of(true, distance) - pointer<const float>(job.signs)[walk.row]
-                                                      : distance * (inverse * step);
+            const float direction =
+                job.rule.absolute ? direction_of(true, distance) - pointer<const float>(job.signs)[walk.row] : distance * (inverse * step);
             y[k] = inverse * (g - pointer<const float>(job.gradients)[walk.row] - direction * pointer<const float>(job.products)[walk.row]);
             walk_on(&walk, channels);
         }

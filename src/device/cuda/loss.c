@@ -59,8 +59,8 @@ qs_status qs__cuda_build_loss(qs__cuda_kernel *kernel) {
     int index;
     QS_TRY(qs__cuda_function(kernel, forward ? "cross_entropy_rows" : "cross_entropy_powers", &index));
     QS_TRY(qs__cuda_function(kernel, forward ? "cross_entropy_total" : "cross_entropy_gradient", &index));
-    kernel->plan[0] = (int64_t)qs__cuda_scratch(
-        kernel, 2 * (size_t)(logits.samples * logits.rows) * (forward ? sizeof(double) : sizeof(float)));
+    kernel->plan[0] =
+        (int64_t)qs__cuda_scratch(kernel, 2 * (size_t)(logits.samples * logits.rows) * (forward ? sizeof(double) : sizeof(float)));
     kernel->run = run;
     kernel->complain = complain;
     snprintf(kernel->name, sizeof kernel->name, "own:%s", kernel->one.op->name);

@@ -29,7 +29,8 @@ struct powers {
 
 /* Calls take(c, x) for every class of the row, each by one thread. */
 template <typename Take> QS_CUDA_DEVICE void classes_of(const qs__loss_job &job, int64_t row, const Take &take) {
-    const int64_t sample = row / job.rows_of_sample, first = sample * job.rows_of_sample * job.classes + row % job.rows_of_sample * job.next_row;
+    const int64_t sample = row / job.rows_of_sample,
+                  first = sample * job.rows_of_sample * job.classes + row % job.rows_of_sample * job.next_row;
     if (job.next_class == 1) {
         row_values(job.src, first, job.classes, take);
         return;
@@ -131,7 +132,8 @@ QS_CUDA_GLOBAL(cross_entropy_gradient, qs__loss_job) {
         for (int k = 0; k < 8 && at + k < job.dst.count; k++) {
             const int64_t i = (at + k) % of_sample;
             const int64_t r = job.next_class == 1 ? i / job.classes : i % job.next_class;
-            const int64_t c = job.next_class == 1 ? i % job.classes : i / job.next_class, row = (at + k) / of_sample * job.rows_of_sample + r;
+            const int64_t c = job.next_class == 1 ? i % job.classes : i / job.next_class,
+                          row = (at + k) / of_sample * job.rows_of_sample + r;
             const float inverse = pointer<const float>(job.inverses)[row];
             const float target = (c == pointer<const int32_t>(job.labels)[row] ? own : 0) + alike;
             x[k] = inverse == 0 ? 0 : (expf(x[k] - pointer<const float>(job.maxima)[row]) * inverse - target) * job.factor;

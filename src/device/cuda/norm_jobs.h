@@ -49,10 +49,10 @@ typedef struct qs__batch_sums_job {
 typedef struct qs__batch_finish_job {
     qs__columns cut;
     qs__norm_rule rule;
-    uint64_t sums;                 /* double */
-    uint64_t exact;                /* double [2][channels]: mean in units, spread, not rounded */
+    uint64_t sums;  /* double */
+    uint64_t exact; /* double [2][channels]: mean in units, spread, not rounded */
     uint64_t scale, shift;
-    uint64_t mean, spread;         /* stored for backward */
+    uint64_t mean, spread; /* stored for backward */
     uint64_t running_mean, running_spread;
     uint64_t centre, factor, offset;
     uint64_t absmax;
@@ -100,9 +100,9 @@ typedef struct qs__layer_gradient_job {
     qs__norm_rule rule;
     qs__cuda_values src, diff_dst, diff_src;
     uint64_t scale, mean, spread;
-    uint64_t mask;                                           /* bytes */
+    uint64_t mask;                                        /* bytes */
     uint64_t centre, inverse, gradients, products, signs; /* of rows: as above; means of g = dy scale, of g n, of signs of distances */
-    uint64_t sums;                                           /* [2][slabs][channels] of dy n and of dy: double, or float of warps */
+    uint64_t sums;                                        /* [2][slabs][channels] of dy n and of dy: double, or float of warps */
     uint64_t diff_scale, diff_shift;
     uint64_t absmax;
     int lanes, warps; /* warps: sums are theirs */

@@ -55,19 +55,19 @@ template <int KIND, int VECTORS> QS_CUDA_DEVICE void rows_in_registers(const qs_
         QS_CUDA_UNROLL
         for (int v = 0; v < VECTORS; v++)
             QS_CUDA_UNROLL
-            for (int k = 0; k < 8; k++) {
-                y[v][k] = has[v] >> k & 1 ? expf(y[v][k] - maximum) : 0;
-                sum += y[v][k];
-            }
+        for (int k = 0; k < 8; k++) {
+            y[v][k] = has[v] >> k & 1 ? expf(y[v][k] - maximum) : 0;
+            sum += y[v][k];
+        }
         sum = on.sum(sum);
         const float inverse = sum == 0 ? 0 : 1.0f / sum;
         QS_CUDA_UNROLL
         for (int v = 0; v < VECTORS; v++)
             QS_CUDA_UNROLL
-            for (int k = 0; k < 8; k++) {
-                y[v][k] *= inverse;
-                if (diff.at) dot += y[v][k] * dy[v][k];
-            }
+        for (int k = 0; k < 8; k++) {
+            y[v][k] *= inverse;
+            if (diff.at) dot += y[v][k] * dy[v][k];
+        }
         if (diff.at) dot = on.sum(dot);
         if (!there) continue;
         QS_CUDA_UNROLL
@@ -81,16 +81,16 @@ template <int KIND, int VECTORS> QS_CUDA_DEVICE void rows_in_registers(const qs_
     }
 }
 
-#define ROWS_IN_REGISTERS(vectors)                                    \
-    QS_CUDA_GLOBAL(softmax_rows_##vectors, qs__softmax_job) {         \
-        switch (job.src.format.kind) {                                \
-        case QS__CUDA_FP32:                                           \
-            return rows_in_registers<QS__CUDA_FP32, vectors>(job);    \
-        case QS__CUDA_BF16:                                           \
-            return rows_in_registers<QS__CUDA_BF16, vectors>(job);    \
-        default:                                                      \
-            return rows_in_registers<QS__CUDA_FP16, vectors>(job);    \
-        }                                                             \
+#define ROWS_IN_REGISTERS(vectors)                                 \
+    QS_CUDA_GLOBAL(softmax_rows_##vectors, qs__softmax_job) {      \
+        switch (job.src.format.kind) {                             \
+        case QS__CUDA_FP32:                                        \
+            return rows_in_registers<QS__CUDA_FP32, vectors>(job); \
+        case QS__CUDA_BF16:                                        \
+            return rows_in_registers<QS__CUDA_BF16, vectors>(job); \
+        default:                                                   \
+            return rows_in_registers<QS__CUDA_FP16, vectors>(job); \
+        }                                                          \
     }
 ROWS_IN_REGISTERS(1)
 ROWS_IN_REGISTERS(2)
