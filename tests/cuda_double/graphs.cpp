@@ -424,7 +424,8 @@ static const char *convolution_refusal(const object &operation, const convolutio
     if (sums != (whole ? CUDNN_DATA_INT32 : CUDNN_DATA_FLOAT)) return "sums of this type";
     if ((whole || is_short) && !forward) return "gradients of 8 bits";
     if (whole && made != CUDNN_DATA_INT32) return "int8 goes into int32 sums";
-    if (whole && (of_w.dim[1] % 4 || of_y.dim[1] % 4)) return "int8 wants multiples of 4 channels";
+    if (whole && flag_of(y, CUDNN_ATTR_TENSOR_IS_VIRTUAL) && (of_w.dim[1] % 4 || of_y.dim[1] % 4))
+        return "int8 in a larger graph wants multiples of 4 channels";
     if (is_short && (of_w.dim[1] % 16 || of_y.dim[1] % 16)) return "formats of 8 bits want multiples of 16 channels";
     if (!forward && made != left) return "gradients of another type";
     return nullptr;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The device `cuda`: opening a GPU, and kernels from what families build. */
 #include "cuda/cublaslt.h"
+#include "cuda/cudnn.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -61,6 +62,7 @@ static void cuda_close(void *state) {
     const qs__driver *driver = cuda->driver;
     if (cuda->transfers) qs__transfers_close(cuda);
     qs__cublaslt_close(cuda);
+    qs__cudnn_close(cuda);
     if (cuda->complaint) driver->host_free((char *)cuda->complaint - CLOCK_BYTES);
     for (int i = 0; cuda->module && i < qs__cuda_module_count; i++)
         if (cuda->module[i]) driver->module_unload(cuda->module[i]);
@@ -196,6 +198,10 @@ static qs_status cuda_run(void *state, const qs_run *run) {
     return qs__cuda_put(cuda, stream, kernel->rest[1], 1, 1, 0, &rest);
 }
 
+static void cuda_trim(void *state) {
+    qs__cudnn_trim(state);
+}
+
 /* ---- What families ask -------------------------------------------------------------------------------------------------------------- */
 
 CUdeviceptr qs__cuda_at(const qs__cuda_kernel *kernel, qs_role role) {
@@ -247,6 +253,7 @@ const qs__backend qs__device_cuda = {
     .prepare = cuda_prepare,
     .run = cuda_run,
     .release = kernel_release,
+    .trim = cuda_trim,
     .list = qs__cuda_list,
     .peak = qs__cuda_peak,
     .stage = &qs__cuda_stage,

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Jobs of the kernels beside convolutions of cuDNN (convolution.cu). */
+#ifndef QSYNC_DEVICE_CUDA_CONVOLUTION_JOBS_H
+#define QSYNC_DEVICE_CUDA_CONVOLUTION_JOBS_H
+
+#include "cuda/jobs.h"
+
+/* Values in another format: to = from · steps + bias, by columns of rows that lie side by side. */
+typedef struct qs__cuda_convolution_job {
+    qs__cuda_values from, to; /* of as many values */
+    int sums;                 /* 1: `from` is int32, whatever its format says */
+    int64_t columns;
+    uint64_t left_step, right_step; /* fp32; 0: 1 */
+    int64_t right_steps;            /* 1, or one for each column */
+    uint64_t bias;                  /* fp32 [columns]; 0: none */
+} qs__cuda_convolution_job;
+
+#endif
