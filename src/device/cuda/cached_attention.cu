@@ -25,7 +25,9 @@ QS_CUDA_GLOBAL(qs__cached_attention_keep, qs__cached_job) {
     }
 }
 
-/* A block takes a head of a query: scores by its warps, a key each; their softmax; then each result by the threads that share its values'
+constexpr int KEYS = 4; /* that a warp has on their way */
+
+/* A block takes a head of a query: scores by its warps, KEYS at a time; their softmax; then each result by the threads that share its values'
  * positions. */
 QS_CUDA_GLOBAL(qs__cached_attention, qs__cached_job) {
     __shared__ float part[QS__CACHED_THREADS];
@@ -36,16 +38,23 @@ QS_CUDA_GLOBAL(qs__cached_attention, qs__cached_job) {
         const int64_t first = job.window > 0 && end > job.window ? end - job.window : 0;
         const float *const keys = pointer<const float>(job.key_cache) + key_head * job.width;
         const float *const values = pointer<const float>(job.value_cache) + key_head * job.value_width;
-        float *const score = pointer<float>(job.scores) + row * job.context;
+        float *const score = pointer<float>(job.scores) + blockIdx.x * job.context;
         float most = float_of(INFINITY_BITS | SIGN_BIT), sum = 0;
-        for (int64_t k = first + thread / WARP; k < end; k += QS__CACHED_THREADS / WARP) {
-            const float *const key = keys + k * job.key_heads * job.width;
-            float dot = 0;
-            for (int64_t i = lane; i < job.width; i += WARP)
-                dot = fmaf(value_load(job.query, row * job.width + i), key[i], dot);
-            dot = warp_sum(dot) * job.scale;
-            if (lane == 0) score[k] = dot;
-            most = fmaxf(most, dot);
+        for (int64_t begin = first + thread / WARP * KEYS; begin < end; begin += QS__CACHED_THREADS / WARP * KEYS) {
+            float dot[KEYS] = {0};
+            for (int64_t i = lane; i < job.width; i += WARP) {
+                const float query = value_load(job.query, row * job.width + i);
+                QS_CUDA_UNROLL
+                for (int k = 0; k < KEYS; k++)
+                    if (begin + k < end) dot[k] = fmaf(query, keys[(begin + k) * job.key_heads * job.width + i], dot[k]);
+            }
+            QS_CUDA_UNROLL
+            for (int k = 0; k < KEYS; k++) {
+                dot[k] = warp_sum(dot[k]) * job.scale;
+                if (begin + k >= end) continue;
+                if (lane == 0) score[begin + k] = dot[k];
+                most = fmaxf(most, dot[k]);
+            }
         }
         most = block_max(most); /* behind it all scores are written */
         for (int64_t k = first + thread; k < end; k += QS__CACHED_THREADS) {

@@ -173,7 +173,7 @@ static int class_token_moves(const qs__cuda_kernel *kernel, qs__move_job *out) {
 
 /* Rows by their numbers: of a table, or of the sample's own positions. */
 static int gather_moves(const qs__cuda_kernel *kernel, qs__move_job *out) {
-    const bool table = kernel->one.op == qs_op_of("embedding");
+    const bool table = qs_case_position(&kernel->one, QS_WEIGHTS) >= 0;
     const qs_role from = table ? QS_WEIGHTS : QS_SRC;
     const int64_t channels = shape_of(kernel, from)->dim[1], ids = qs__case_count(&kernel->one, QS_IDS);
     out[0] = move_to(kernel, QS_DST, channels);

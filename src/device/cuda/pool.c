@@ -5,11 +5,7 @@
 #include "cuda/operands.h"
 #include "geometry.h"
 
-static bool is_global(const qs__cuda_kernel *kernel) {
-    return kernel->one.op == qs_op_of("global_average_pool");
-}
-
-enum { EACH }; /* of kernel->plan: channels that a thread takes */
+enum { EACH, GLOBAL }; /* of kernel->plan: channels that a thread takes; whether the pool is over whole images */
 
 static qs_status run_pool(qs__cuda_kernel *kernel, const qs_run *run) {
     (void)run;
@@ -32,7 +28,7 @@ static qs_status run_pool(qs__cuda_kernel *kernel, const qs_run *run) {
         job.padding[axis] = (int)g.padding[axis];
     }
     int64_t blocks = qs__cuda_blocks(kernel->cuda, job.to.count, QS__POOL_THREADS, job.each);
-    if (forward && is_global(kernel)) { /* as many threads side by side as one image keeps busy, up to a warp */
+    if (forward && kernel->plan[GLOBAL]) { /* as many threads side by side as one image keeps busy, up to a warp */
         while (job.lanes < 32 && (int64_t)job.lanes * job.each < job.channels)
             job.lanes *= 2;
         blocks = qs__cuda_blocks(kernel->cuda, job.batch * ((job.channels - 1) / (job.lanes * job.each) + 1) * QS__POOL_THREADS,
@@ -47,6 +43,7 @@ qs_status qs__cuda_build_pool(qs__cuda_kernel *kernel) {
     QS_TRY(qs__cuda_each(kernel, kernel->one.operand[0].shape.dim[1], &each));
     snprintf(name, sizeof name, "qs__%s%s", kernel->one.op->name, qs__cuda_is_forward(kernel) ? "" : "_gradient");
     kernel->plan[EACH] = each;
+    kernel->plan[GLOBAL] = kernel->one.op == qs_op_of("global_average_pool");
     kernel->run = run_pool;
     return qs__cuda_own(kernel, name);
 }

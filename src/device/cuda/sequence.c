@@ -28,10 +28,10 @@ static placed placed_of(const qs__cuda_kernel *kernel) {
     const double sequences = kernel->one.attributes.sequences;
     const qs_shape *values = &kernel->one.operand[0].shape;
     placed out = {.positions = values->dim[2] / (sequences > 0 ? (int64_t)sequences : 1)};
-    if (kernel->one.op == qs_op_of("cached_attention"))
-        out.rows = shape_of(kernel, QS_KEY_CACHE)->dim[0];
-    else
-        out.rows = shape_of(kernel, qs__cuda_is_forward(kernel) ? QS_WEIGHTS : QS_DIFF_WEIGHTS)->dim[0];
+    const qs_role rows = qs_case_position(&kernel->one, QS_KEY_CACHE) >= 0 ? QS_KEY_CACHE
+                         : qs__cuda_is_forward(kernel)                     ? QS_WEIGHTS
+                                                                           : QS_DIFF_WEIGHTS;
+    out.rows = shape_of(kernel, rows)->dim[0];
     return out;
 }
 
@@ -200,6 +200,13 @@ qs_status qs__cuda_build_rotary(qs__cuda_kernel *kernel) {
 
 enum { KEEP, ATTEND }; /* functions */
 
+/* Each has a row of scores in scratch: no more than run at once. */
+static int64_t blocks_of(const qs__cuda_kernel *kernel, const qs_attention *size) {
+    enum { ON_A_MULTIPROCESSOR = 2 };
+    const int64_t most = (int64_t)kernel->cuda->multiprocessors * ON_A_MULTIPROCESSOR, rows = size->queries * size->heads;
+    return rows < most ? rows : most;
+}
+
 static qs_status run_cached(qs__cuda_kernel *kernel, const qs_run *run) {
     (void)run;
     const qs_attention size = qs_case_cached_attention(&kernel->one);
@@ -224,13 +231,13 @@ static qs_status run_cached(qs__cuda_kernel *kernel, const qs_run *run) {
                                 .number = kernel->number};
     const int64_t kept = job.key.count + job.value.count;
     QS_TRY(qs__cuda_launch(kernel, KEEP, qs__cuda_blocks(kernel->cuda, kept, THREADS, 1), THREADS, 0, &job));
-    return qs__cuda_launch(kernel, ATTEND, size.queries * size.heads, QS__CACHED_THREADS, 0, &job);
+    return qs__cuda_launch(kernel, ATTEND, blocks_of(kernel, &size), QS__CACHED_THREADS, 0, &job);
 }
 
 qs_status qs__cuda_build_cached_attention(qs__cuda_kernel *kernel) {
     const qs_attention size = qs_case_cached_attention(&kernel->one);
     int index;
-    (void)qs__cuda_scratch(kernel, (size_t)(size.queries * size.heads * size.keys) * sizeof(float));
+    (void)qs__cuda_scratch(kernel, (size_t)(blocks_of(kernel, &size) * size.keys) * sizeof(float));
     kernel->complain = place_complain;
     kernel->run = run_cached;
     QS_TRY(qs__cuda_own(kernel, "qs__cached_attention_keep"));

@@ -30,10 +30,10 @@ typedef struct qs__rotary_job {
     int each; /* channels that a thread takes: 8 or 1 */
 } qs__rotary_job;
 
-enum { QS__CACHED_THREADS = 256 };
+enum { QS__CACHED_THREADS = 512 };
 
 /* Attention of `positions` queries over keys and values in caches, [context][key_heads][width], after those at hand were put there.
- * Scores: fp32 [positions][heads][context]. */
+ * Scores: fp32 [blocks][context]. */
 typedef struct qs__cached_job {
     qs__cuda_values query, key, value, dst;
     uint64_t key_cache, value_cache, scores;
