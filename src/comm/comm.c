@@ -203,7 +203,9 @@ qs_status qs_comm_wire_check(const char *wire, const char *algorithm) {
         wires++;
     if (!qs__wire_named(wire)) return qs_fail(QS_UNSUPPORTED, "wire %s: there are %s", wire, qs_names_join(wires, qs_comm_wire_at));
     const qs__algorithm *one = qs__algorithm_named(algorithm);
-    if (!one || one->way != QS__ROUNDS) return QS_OK;
+    if (!one || one->way == QS__LIBRARY || one->way == QS__WINDOW) return QS_OK;
+    if (one->way == QS__DEVICES)
+        return qs_fail(QS_UNSUPPORTED, "wire %s: devices add up fp32 alone; choose all-reduce shared or library, or wire fp32", wire);
     return qs_fail(QS_UNSUPPORTED, "wire %s: all-reduce %s passes on partial sums, in fp32 only; choose shared or library, or wire fp32",
                    wire, algorithm);
 }

@@ -50,8 +50,8 @@ typedef struct qs__round {
 
 typedef struct qs__algorithm {
     const char *name;
-    enum { QS__LIBRARY, QS__WINDOW, QS__ROUNDS } way;
-    int (*rounds)(int size); /* of rounds of messages; NULL for other ways, as `at` */
+    enum { QS__LIBRARY, QS__WINDOW, QS__ROUNDS, QS__DEVICES } way; /* DEVICES: what the host still adds up goes the library's way */
+    int (*rounds)(int size);                                       /* of rounds of messages; NULL for other ways, as `at` */
     qs__round (*at)(int size, int position, int64_t count, int index);
 } qs__algorithm;
 /* NULL when there is none. */

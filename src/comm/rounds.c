@@ -74,7 +74,8 @@ static qs__round doubling_at(int size, int position, int64_t count, int index) {
 static const qs__algorithm algorithms[] = {{"shared", QS__WINDOW, NULL, NULL},
                                            {"library", QS__LIBRARY, NULL, NULL},
                                            {"ring", QS__ROUNDS, ring_rounds, ring_at},
-                                           {"recursive-doubling", QS__ROUNDS, doubling_rounds, doubling_at}};
+                                           {"recursive-doubling", QS__ROUNDS, doubling_rounds, doubling_at},
+                                           {"devices", QS__DEVICES, NULL, NULL}};
 enum { ALGORITHMS = sizeof algorithms / sizeof *algorithms };
 
 const qs__algorithm *qs__algorithm_named(const char *name) {
@@ -100,12 +101,18 @@ const char *qs_comm_algorithm(const qs_comm *comm) {
     return comm->algorithm->name;
 }
 
+bool qs_comm_by_devices(const char *algorithm) {
+    const qs__algorithm *one = qs__algorithm_named(algorithm);
+    return one && one->way == QS__DEVICES;
+}
+
 /* ---- For predictions ----------------------------------------------------------------------------------------------------------- */
 
 qs_comm_facts qs_comm_all_reduce_facts(const char *algorithm, const char *wire, int ranks) {
     const qs__algorithm *one = qs__algorithm_named(algorithm);
     const qs__wire *compressed = one && one->way == QS__ROUNDS ? NULL : qs__wire_named(wire);
-    qs_comm_facts facts = {.shared = one && one->way == QS__WINDOW, .by_host = one && one->way != QS__LIBRARY, .alike = true};
+    qs_comm_facts facts = {
+        .shared = one && one->way == QS__WINDOW, .by_host = one && one->way != QS__LIBRARY && one->way != QS__DEVICES, .alike = true};
     if (compressed) { /* by the library's messages of packed bytes (comm.h) */
         const double width = (double)compressed->bytes(QS__WIRE_BLOCK) / (QS__WIRE_BLOCK * sizeof(float));
         const bool gathers = qs__wire_gathers(compressed, ranks);

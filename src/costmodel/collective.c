@@ -318,7 +318,7 @@ static qs_status reduce_cost(const qs_profile *profile, const qs_all_reduce *wha
 
 qs_status qs_cost_all_reduce_on(const qs_profile *profile, const qs_all_reduce *what, int64_t bytes, qs_all_reduce_cost *out) {
     QS_TRY(reduce_cost(profile, what, bytes, out));
-    staging_add(profile, what, wire_of(profile, what), bytes, out);
+    if (!qs_comm_by_devices(algorithm_of(profile, what))) staging_add(profile, what, wire_of(profile, what), bytes, out);
     return QS_OK;
 }
 

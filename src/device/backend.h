@@ -28,6 +28,13 @@ typedef struct qs__stage {
     double (*elapsed)(const void *from, const void *to); /* seconds by the device's clock between two events that are reached */
 } qs__stage;
 
+/* Sums of several devices, each in a process of its own. Arguments are checked. */
+typedef struct qs__group {
+    qs_status (*key)(void *state, void *key); /* NULL: could there be one? */
+    qs_status (*join)(void *state, const void *key, int rank, int ranks);
+    qs_status (*sum)(void *state, int queue, const qs_location *at, int64_t count);
+} qs__group;
+
 typedef struct qs__backend {
     const char *name;
     /* Opens with checked options; *state is what the other functions receive. */
@@ -49,6 +56,7 @@ typedef struct qs__backend {
     /* NULL: the backend is one device, which is there. */
     qs_status (*list)(int capacity, qs_device_listing *out, int *count);
     const qs__stage *stage; /* NULL: memory of the host, and everything is done when a call returns */
+    const qs__group *group; /* NULL: what lies in several devices is added up by the host */
 } qs__backend;
 
 /* memory.c: an open device, and a piece of its memory */
@@ -65,6 +73,7 @@ struct qs_device {
     int choices;
     qs_kernel_choice *choice; /* (choices) preferred kernels, sorted by case */
     qs_queue queue[QS_QUEUES];
+    int joined;            /* ranks of the group that it adds up with */
     qs_event *begin, *end; /* of qs_kernel_time; NULL: not asked for yet */
 };
 

@@ -93,6 +93,31 @@ qs_status qs_device_pin(qs_device *device, int threads, const int *core) {
     return stage ? stage->pin(device->state, threads, core) : qs_threads_pin(threads, core);
 }
 
+/* ---- Groups ---- */
+
+static qs_status group_check(const qs_device *device) {
+    if (device->backend->group) return QS_OK;
+    return qs_fail(QS_UNSUPPORTED, "the device %s adds up with no other: choose an all-reduce through the host", device->backend->name);
+}
+
+qs_status qs_device_key(qs_device *device, void *key) {
+    QS_TRY(group_check(device));
+    return device->backend->group->key(device->state, key);
+}
+
+qs_status qs_device_join(qs_device *device, const void *key, int rank, int ranks) {
+    QS_TRY(group_check(device));
+    if (rank < 0 || rank >= ranks) return qs_fail(QS_USAGE, "rank %d of a group of %d", rank, ranks);
+    device->joined = 0;
+    QS_TRY(device->backend->group->join(device->state, key, rank, ranks));
+    device->joined = ranks;
+    return QS_OK;
+}
+
+int qs_device_joined(const qs_device *device) {
+    return device->joined;
+}
+
 void *qs__device_state(qs_device *device, const qs__backend *backend) {
     return device->backend == backend ? device->state : NULL;
 }

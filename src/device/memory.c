@@ -122,6 +122,13 @@ qs_status qs_memory_copy(qs_queue *queue, qs_location from, qs_location to, size
     return QS_OK;
 }
 
+qs_status qs_memory_sum(qs_queue *queue, qs_location at, int64_t count) {
+    qs_device *device = queue->device;
+    QS_TRY(range_check(queue, at, (size_t)count * sizeof(float)));
+    if (device->joined == 0) return qs_fail(QS_USAGE, "a sum of devices: the device %s joined no group", device->backend->name);
+    return count > 0 ? device->backend->group->sum(device->state, queue->kind, &at, count) : QS_OK;
+}
+
 typedef struct filling {
     char *at;
     int value;

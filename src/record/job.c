@@ -144,7 +144,7 @@ static const qs__field bucket_fields[] = {
     {"wire", QS__NAME, QS__OPTIONAL, QS__AT(qs_job, wire), .standard_text = "fp32", .text = "in which gradients travel: fp32, bf16 or int8",
      .more = " ([allreduce.md](allreduce.md))"},
     {"algorithm", QS__NAME, QS__OPTIONAL, QS__AT(qs_job, algorithm), .standard_text = "shared",
-     .text = "all-reduce: shared, library, ring or recursive-doubling"},
+     .text = "all-reduce: shared, library, ring, recursive-doubling or devices"},
 };
 static const qs__record bucket_record = {QS__FIELDS(bucket_fields), .layout = QS__ONE_LINE};
 

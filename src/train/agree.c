@@ -5,6 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Ranks that cannot say so before others wait for them in a library's call. */
+qs_status qs_devices_join(qs_device *device, qs_comm *comm) {
+    unsigned char key[QS_DEVICE_KEY] = {0};
+    const int rank = qs_comm_rank(comm), ranks = qs_comm_size(comm);
+    if (!qs_comm_by_devices(qs_comm_algorithm(comm)) || ranks == 1) return QS_OK;
+    QS_TRY(qs_comm_agree(comm, qs_device_key(device, rank == 0 ? key : NULL)));
+    QS_TRY(qs_comm_broadcast(comm, key, sizeof key, 0));
+    return qs_comm_agree(comm, qs_device_join(device, key, rank, ranks));
+}
+
 qs_status qs__statistics_average(const qs__setting *setting, const qs__present *present) {
     const int64_t elements = setting->graph->statistics_elements;
     const float share = (float)present->batch[setting->rank] / (float)setting->global_batch;

@@ -7,7 +7,10 @@
  * Where the host sees the device's memory, kernels have run when they were put into the queue, and an all-reduce takes the gradients where
  * they lie. Elsewhere a bucket is staged: a copy brings it to the host behind the kernels that complete it, it is summed there, and a copy
  * takes the sums back, which the queue of kernels follows. The host is ahead of the queue then and never stops it: buckets are started in
- * the order of the schedule, which is the same on all ranks, as their copies arrive. */
+ * the order of the schedule, which is the same on all ranks, as their copies arrive.
+ *
+ * Devices that add up by themselves do so in the queue of copies, behind the kernels, which follow the sums; the host has gradients only
+ * where somebody looks at them. */
 #include "train_internal.h"
 
 #include <math.h>
@@ -26,7 +29,8 @@ typedef struct reduction {
 struct qs_executor {
     const qs_schedule *schedule;
     qs_comm *comm;
-    bool alone; /* one rank: sums are what it has */
+    bool alone;      /* one rank: sums are what it has */
+    bool by_devices; /* sums are made where gradients lie, in the queue of copies */
     qs_memory *memory;
     qs_queue *kernels, *copies;
     char *host;                          /* the memory, where this process sees it; NULL elsewhere */
@@ -130,6 +134,12 @@ qs_status qs_executor_create(const qs_schedule *schedule, qs_device *device, qs_
     executor->schedule = schedule;
     executor->comm = comm;
     executor->alone = qs_comm_size(comm) == 1;
+    executor->by_devices = !executor->alone && qs_comm_by_devices(qs_comm_algorithm(comm));
+    if (executor->by_devices && qs_device_joined(device) != qs_comm_size(comm)) {
+        free(executor);
+        return qs_fail(QS_USAGE, "all-reduce %s: %d devices of %d joined", qs_comm_algorithm(comm), qs_device_joined(device),
+                       qs_comm_size(comm));
+    }
     executor->memory = memory;
     executor->host = qs_memory_host(memory);
     executor->kernels = qs_device_queue(device, QS_QUEUE_KERNELS);
@@ -333,13 +343,14 @@ qs_status qs__executor_operand(const qs_executor *executor, const qs_step *step,
 
 /* ---- Running --------------------------------------------------------------------------------------------------------------- */
 
-/* Gradients of a bucket that the host has, to the other ranks. */
+/* Gradients of a bucket that the host has, to the other ranks, where the devices do not see to that. */
 static qs_status reduce_begin(qs_executor *executor, int bucket) {
     const qs_schedule *schedule = executor->schedule;
     const qs_bucket *one = &schedule->bucket[bucket];
     float *gradients = (float *)(void *)executor->gradients + one->first;
     float *residuals = executor->residuals ? (float *)(void *)executor->residuals + one->first : NULL;
     if (executor->finite && *executor->finite) *executor->finite = isfinite(qs_absmax_array(one->count, gradients));
+    if (executor->by_devices) return QS_OK;
     return qs_comm_all_reduce_wire_start(executor->comm, schedule->wire, gradients, residuals, executor->unit, one->count,
                                          &executor->reduction[bucket].request);
 }
@@ -360,9 +371,26 @@ static qs_status bucket_copy(qs_executor *executor, int bucket, bool to_host) {
     return QS_OK;
 }
 
+/* Where devices add up by themselves: behind the kernels that complete the bucket; who looks at gradients has them copied first. */
+static qs_status devices_sum(qs_executor *executor, int bucket) {
+    const qs_bucket *one = &executor->schedule->bucket[bucket];
+    reduction *own = &executor->reduction[bucket];
+    const qs_location at = location_of(executor, executor->schedule->gradients, (size_t)one->first * sizeof(float));
+    QS_TRY(qs_event_record(own->ready, executor->kernels));
+    QS_TRY(qs_queue_follow(executor->copies, own->ready));
+    if (executor->finite) {
+        executor->started[executor->starts++] = bucket;
+        QS_TRY(bucket_copy(executor, bucket, true));
+        QS_TRY(qs_event_record(own->arrived, executor->copies));
+    }
+    QS_TRY(qs_memory_sum(executor->copies, at, one->count));
+    return qs_event_record(own->back, executor->copies);
+}
+
 static qs_status reduce_start(qs_executor *executor, int bucket) {
     reduction *one = &executor->reduction[bucket];
     one->summed = false;
+    if (executor->by_devices) return devices_sum(executor, bucket);
     if (executor->alone && !executor->host && !executor->finite) return QS_OK; /* nobody looks at them */
     executor->started[executor->starts++] = bucket;
     if (executor->host) {
@@ -394,7 +422,7 @@ static qs_status reduce_end(qs_executor *executor, int bucket) {
     if (one->summed) return QS_OK;
     one->summed = true;
     if (executor->timeline) executor->timeline->complete[bucket] = qs_clock();
-    if (!one->back || executor->alone) return QS_OK;
+    if (!one->back || executor->alone || executor->by_devices) return QS_OK;
     QS_TRY(bucket_copy(executor, bucket, false));
     return qs_event_record(one->back, executor->copies);
 }
@@ -430,6 +458,7 @@ static qs_status arrivals_wait(qs_executor *executor, int begun) {
 static qs_status reduce_wait(qs_executor *executor, int bucket) {
     reduction *one = &executor->reduction[bucket];
     int begun = 0; /* with it */
+    if (executor->by_devices) return qs_queue_follow(executor->kernels, one->back);
     while (begun < executor->starts && executor->started[begun++] != bucket)
         ;
     QS_TRY(arrivals_wait(executor, begun));
@@ -504,8 +533,10 @@ static qs_status run_end(qs_executor *executor) {
     timeline->begin = now - qs_event_elapsed(executor->mark[0], last);
     for (int s = 0; s < steps; s++)
         timeline->end[s] = now - qs_event_elapsed(executor->mark[s + 1], last);
-    for (int b = 0; b < timeline->buckets; b++) /* one rank alone has nothing to wait for */
+    for (int b = 0; b < timeline->buckets; b++) { /* one rank alone has nothing to wait for */
+        if (executor->by_devices) timeline->complete[b] = now - qs_event_elapsed(executor->reduction[b].back, last);
         if (timeline->complete[b] == 0) timeline->complete[b] = timeline->end[executor->schedule->bucket[b].ready_step];
+    }
     return QS_OK;
 }
 

@@ -11,13 +11,10 @@
 
 static qs_status model_choose(qs__setting *setting, qs__present *present, qs__rounding *rounding) {
     const qs_train_options *options = setting->options;
-    const qs_job *job = setting->job;
     const int wanted = qs_cluster_ranks(options->cluster);
     if (wanted != setting->ranks)
         return qs_fail(QS_USAGE, "the cluster has %d ranks but %d were started; start %d, or change the counts of its classes", wanted,
                        setting->ranks, wanted);
-    QS_TRY(qs_comm_wire_check(job->wire, job->algorithm));
-    QS_TRY(qs_comm_algorithm_set(setting->comm, job->algorithm));
     setting->graph = options->graph ? options->graph : setting->opened;
     QS_TRY(qs_graph_lengths_make(setting->graph, &setting->job->lengths, &setting->lengths));
     if (options->norm_gap_every != 0) QS_TRY(qs__norm_gap_check(setting->graph));
@@ -84,6 +81,11 @@ static qs_status create_alone(qs__trainer *trainer) {
     return qs_allocate((size_t)setting->steps, sizeof *trainer->seconds, &trainer->seconds);
 }
 
+static qs_status algorithm_set(const qs_job *job, qs_comm *comm) {
+    QS_TRY(qs_comm_wire_check(job->wire, job->algorithm));
+    return qs_comm_algorithm_set(comm, job->algorithm);
+}
+
 qs_status qs__trainer_create(const qs_train_options *options, qs_device *device, qs_comm *comm, qs__trainer *out) {
     *out = (qs__trainer){.setting = {.options = options,
                                      .job = options->job,
@@ -92,6 +94,8 @@ qs_status qs__trainer_create(const qs_train_options *options, qs_device *device,
                                      .rank = qs_comm_rank(comm),
                                      .ranks = qs_comm_size(comm)}};
     if (!options->graph) QS_TRY(qs_model_share(options->job, options->training, comm, &out->setting.opened));
+    QS_TRY(qs_comm_agree(comm, algorithm_set(options->job, comm)));
+    QS_TRY(qs_devices_join(device, comm));
     QS_TRY(qs_comm_agree(comm, create_alone(out)));
     QS_TRY(qs__inputs_agree(&out->setting, &out->plans.present, &out->counters, &out->rounding));
     QS_TRY(qs_comm_agree(comm, qs__folder_open(&out->setting, &out->plans)));

@@ -82,7 +82,9 @@ TEST(names) {
     assert_null(qs__algorithm_named("tree"));
     assert_string_equal(qs_comm_algorithm_at(0), "shared");
     assert_string_equal(qs_comm_algorithm_at(3), "recursive-doubling");
-    assert_null(qs_comm_algorithm_at(4));
+    assert_string_equal(qs_comm_algorithm_at(4), "devices");
+    assert_true(qs_comm_by_devices("devices") && !qs_comm_by_devices("shared") && !qs_comm_by_devices("unknown"));
+    assert_null(qs_comm_algorithm_at(5));
 }
 
 /* Ranks dealt out to hosts in turn are taken host by host. */

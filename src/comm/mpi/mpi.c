@@ -165,6 +165,7 @@ static qs_status all_reduce_start(qs_comm *base, float *values, int64_t count, q
     request->algorithm = base->algorithm;
     switch (request->algorithm->way) {
     case QS__LIBRARY:
+    case QS__DEVICES:
         return request->base.wire ? qs__mpi_compressed_start(comm, values, count, request)
                                   : qs__mpi_library_start(base, values, count, request);
     case QS__WINDOW:
@@ -178,6 +179,7 @@ static qs_status all_reduce_test(qs_comm *comm, qs_request *base) {
     qs__mpi_request *request = (qs__mpi_request *)base;
     switch (request->algorithm->way) {
     case QS__LIBRARY:
+    case QS__DEVICES:
         return request->base.wire ? qs__mpi_compressed_test((qs__mpi_comm *)comm) : qs__mpi_library_test(request);
     case QS__WINDOW:
         return qs__mpi_window_test((qs__mpi_comm *)comm);
@@ -190,6 +192,7 @@ static qs_status all_reduce_wait(qs_comm *comm, qs_request *base) {
     qs__mpi_request *request = (qs__mpi_request *)base;
     switch (request->algorithm->way) {
     case QS__LIBRARY:
+    case QS__DEVICES:
         return request->base.wire ? qs__mpi_compressed_wait((qs__mpi_comm *)comm, request) : qs__mpi_library_wait(request);
     case QS__WINDOW:
         return qs__mpi_window_wait((qs__mpi_comm *)comm, request);

@@ -61,6 +61,7 @@ static void cuda_close(void *state) {
     qs__cuda *cuda = state;
     const qs__driver *driver = cuda->driver;
     if (cuda->transfers) qs__transfers_close(cuda);
+    qs__nccl_close(cuda);
     qs__cublaslt_close(cuda);
     qs__cudnn_close(cuda);
     if (cuda->complaint) driver->host_free((char *)cuda->complaint - CLOCK_BYTES);
@@ -257,4 +258,5 @@ const qs__backend qs__device_cuda = {
     .list = qs__cuda_list,
     .peak = qs__cuda_peak,
     .stage = &qs__cuda_stage,
+    .group = &qs__cuda_group,
 };

@@ -16,6 +16,7 @@
 #include "cuda/jobs.h"
 
 struct qs__cublaslt;
+struct qs__nccl;
 struct qs__cudnn;
 struct qs__transfers;
 
@@ -39,6 +40,7 @@ typedef struct qs__cuda {
     int modules;
     CUmodule *module;              /* (modules) NULL: not loaded yet */
     struct qs__cublaslt *cublaslt; /* NULL: not opened yet (cublaslt.c, cudnn.c) */
+    struct qs__nccl *nccl;         /* the group that it adds up with; NULL: none (nccl.c) */
     struct qs__cudnn *cudnn;
     qs__cuda_complaint *complaint; /* where kernels write what is wrong with their data: memory of the host that the GPU sees */
     CUdeviceptr complaint_address;
@@ -128,6 +130,8 @@ void qs__cuda_kernel_clear(qs__cuda_kernel *kernel);
 /* ---- Memory, queues, events (stage.c, transfers.c) ------------------------------------------------------------------------------ */
 
 extern const qs__stage qs__cuda_stage;
+extern const qs__group qs__cuda_group; /* nccl.c */
+void qs__nccl_close(qs__cuda *cuda);
 CUdeviceptr qs__cuda_address(qs_location place);
 /* What queued kernels complained of since the last wait. */
 qs_status qs__cuda_complaints_take(qs__cuda *cuda);

@@ -2,7 +2,7 @@
 /* All-reduces: α + β bytes over messages of 1 KiB to 8 MiB, or to the model's longest, that all ranks start together, by algorithm and
  * link: over all ranks, and over a pair on one host and a pair on two, from which other numbers of ranks and hosts follow. And what part of
  * that time is taken from kernels that run meanwhile: messages move on the thread that asks for them. All on the job's wire: packing is
- * part of the time. */
+ * part of the time. Sums that devices make by themselves (`devices`) are measured where the job asks for them, over all ranks. */
 #include "timing/timing.h"
 
 #include <math.h>
@@ -74,8 +74,10 @@ typedef struct group {
     float *region; /* messages lie behind one another in it, round and round: as in training, none has just been in the caches */
     int64_t room;  /* floats in it */
     const char *wire;
-    float *residuals; /* as large; NULL: the wire is fp32 */
-    int sizes;        /* powers of two to be measured */
+    float *residuals;  /* as large; NULL: the wire is fp32 */
+    qs_memory *memory; /* as large as the region, of devices that add up by themselves; NULL: of others */
+    qs_queue *queue;
+    int sizes; /* powers of two to be measured */
     int64_t next;
     qs__samples quiet;
 } group;
@@ -93,15 +95,25 @@ static qs_status message_start(group *one, int64_t count, qs_request **out) {
                                          out);
 }
 
+/* From its start to the sums; of devices by themselves, to where kernels go on. */
+static qs_status message_run(group *one, int64_t count) {
+    qs_request *request;
+    if (one->memory) {
+        const size_t at = (size_t)(message_at(one, count) - one->region) * sizeof(float);
+        QS_TRY(qs_memory_sum(one->queue, qs_location_of(one->memory, at), count));
+        return qs_queue_wait(one->queue);
+    }
+    QS_TRY(message_start(one, count, &request));
+    return qs_comm_wait(one->comm, request);
+}
+
 /* Each run from the start of the last rank to the end of the last: so a replay counts it. */
 static qs_status runs_time(group *one, int64_t count, int runs, double *us) {
     double stamp[2 * RUNS];
     for (int i = 0; i < runs; i++) {
-        qs_request *request;
         QS_TRY(qs_comm_barrier(one->comm));
         stamp[2 * i] = qs_clock() - one->ahead;
-        QS_TRY(message_start(one, count, &request));
-        QS_TRY(qs_comm_wait(one->comm, request));
+        QS_TRY(message_run(one, count));
         stamp[2 * i + 1] = qs_clock() - one->ahead;
     }
     QS_TRY(qs_comm_max(one->comm, stamp, 2 * runs));
@@ -254,6 +266,7 @@ static qs_status row_measure(group *one, qs_collective_cost *row) {
     }
     QS_TRY(row_fit(sizes, bytes, us, row));
     if (row->window_bytes > 0 && row->hosts == 1) return QS_OK; /* nobody but this thread moves anything */
+    if (one->memory) return QS_OK;                              /* nor this one */
     return cpu_share_measure(one, time[sizes > 10 ? 10 : sizes - 1].us, &row->cpu_share);
 }
 
@@ -271,6 +284,7 @@ static void narrow_describe(const char *wire, const char *algorithm, qs_collecti
 static void row_describe(const qs__setting *setting, qs_comm *comm, const char *algorithm, qs_collective_cost *row) {
     *row = (qs_collective_cost){.ranks = qs_comm_size(comm), .hosts = qs_comm_hosts(comm), .temporary_per_byte = 1, .cpu_share = 1};
     if (strcmp(algorithm, "ring") == 0) row->temporary_per_byte = 1.0 / row->ranks;
+    if (qs_comm_by_devices(algorithm)) row->temporary_per_byte = row->cpu_share = 0;
     if (strcmp(algorithm, "shared") == 0) {
         row->temporary_per_byte = row->hosts > 1 ? 1.0 / row->hosts : 0;
         row->window_bytes = qs_comm_window_bytes((row->ranks + row->hosts - 1) / row->hosts);
@@ -338,6 +352,16 @@ static qs_status row_share(collectives *one, bool first, qs_collective_cost *row
     return qs_comm_broadcast(one->setting->comm, row, sizeof *row, (int)-least);
 }
 
+/* Of devices that add up by themselves. */
+static qs_status memory_make(collectives *one) {
+    qs_device *device = one->setting->device;
+    group *at = &one->group;
+    if (!qs_comm_by_devices(qs_comm_algorithm(at->comm))) return QS_OK;
+    QS_TRY(qs_devices_join(device, at->comm));
+    at->queue = qs_device_queue(device, QS_QUEUE_KERNELS);
+    return qs_comm_agree(at->comm, qs_memory_reserve(device, (size_t)at->room * sizeof(float), &at->memory));
+}
+
 static qs_status part_measure(collectives *one, int part_index, const char *algorithm) {
     qs_comm *comm = one->setting->comm, *part;
     const bool member = is_member(comm, part_index, one->setting->rank);
@@ -348,7 +372,10 @@ static qs_status part_measure(collectives *one, int part_index, const char *algo
         one->group.comm = part;
         row_describe(one->setting, part, algorithm, &row);
         status = qs_comm_algorithm_set(part, algorithm);
+        if (status == QS_OK) status = memory_make(one);
         if (status == QS_OK) status = row_measure(&one->group, &row);
+        qs_memory_release(one->group.memory);
+        one->group.memory = NULL;
     }
     const bool first = part && qs_comm_rank(part) == 0;
     qs_comm_close(part);
@@ -359,7 +386,8 @@ static qs_status part_measure(collectives *one, int part_index, const char *algo
 }
 
 static qs_status algorithm_measure(collectives *one, const char *algorithm) {
-    for (int part = 0; part < PARTS; part++) {
+    const int parts = qs_comm_by_devices(algorithm) ? ALL + 1 : PARTS;
+    for (int part = 0; part < parts; part++) {
         if (has_part(one->setting->comm, part)) QS_TRY(part_measure(one, part, algorithm));
     }
     return QS_OK;
@@ -374,7 +402,7 @@ static qs_status algorithms_measure(collectives *one) {
     QS_TRY(qs_comm_max(one->setting->comm, &took, 1));
     for (size_t i = 0; qs_comm_algorithm_at(i) && took < cheap_s; i++) {
         const char *other = qs_comm_algorithm_at(i);
-        if (strcmp(other, own) == 0 || qs_comm_wire_check(one->group.wire, other) != QS_OK) continue;
+        if (strcmp(other, own) == 0 || qs_comm_by_devices(other) || qs_comm_wire_check(one->group.wire, other) != QS_OK) continue;
         QS_TRY(algorithm_measure(one, other));
     }
     return QS_OK;

@@ -570,6 +570,7 @@ qs_status qs__steps_measure(const qs__setting *setting, const qs__mixes *mixes, 
     if (setting->options->checks > 0 && setting->ranks > 1) {
         QS_GOTO(qs_comm_split(setting->comm, 0, &all.together));
         QS_GOTO(qs_comm_algorithm_set(all.together, setting->job->algorithm));
+        QS_GOTO(qs_devices_join(setting->device, all.together));
     }
     status = qs_allocate((size_t)most, sizeof *chosen, &chosen);
     if (status == QS_OK) status = qs__mixes_cover(setting, cases, mixes, most, chosen, &count);

@@ -41,6 +41,8 @@ QS_API qs_status qs_comm_split(qs_comm *comm, int group, qs_comm **out);
  *   ring                2 (n - 1) messages of bytes/n in series: n chunks are passed round, summed and passed round again
  *   recursive-doubling  log2 n messages of all bytes in series, between pairs 1, 2, 4, ... apart; where n is no power of two, rounded down
  *                       and two more
+ *   devices             gradients are added up where they lie, by what devices have among themselves (qs_memory_sum: GPUs by NCCL), in
+ *                       fp32; what the host adds up all the same, the library's way
  * All but the library's run one after the other and go on only while one of them is tested or waited for: end them before another
  * collective that waits. Rings and recursive doubling are messages between pairs over any MPI library; host by host, so neighbours share
  * memory where they can, and take bytes/n (ring) or bytes (recursive-doubling) of memory, once. `shared` takes qs_comm_window_bytes, made
@@ -53,6 +55,8 @@ QS_API int64_t qs_comm_window_bytes(int ranks);
 /* QS_UNSUPPORTED lists the names. */
 QS_API qs_status qs_comm_algorithm_set(qs_comm *comm, const char *name);
 QS_API const char *qs_comm_algorithm(const qs_comm *comm);
+/* Whether an algorithm of this name leaves gradients to the devices. */
+QS_API bool qs_comm_by_devices(const char *algorithm);
 
 /* Wires: what stands for a value on its way, by names of the job record. NULL past the end.
  *   fp32   the value itself

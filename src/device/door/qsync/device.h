@@ -163,6 +163,22 @@ QS_API qs_status qs_event_done(qs_event *event, bool *done);
 /* Seconds between two events that are reached, by the device's clock. */
 QS_API double qs_event_elapsed(const qs_event *from, const qs_event *to);
 
+/* ---- Sums of several devices ---------------------------------------------------------------------------------------------- */
+
+/* Devices of some backends, one a process, add up what lies in them without their hosts: GPUs by NCCL, which is looked for when this is
+ * first asked for. Ranks join together: one of them makes a key, its caller brings that to all, and each joins with it and with its place
+ * among them; that returns when all have. */
+enum { QS_DEVICE_KEY = 128 }; /* bytes */
+/* Makes a key, or with NULL only says whether this device could: QS_UNSUPPORTED with the reason. */
+QS_API qs_status qs_device_key(qs_device *device, void *key);
+/* Leaves the group that it was in before. Two ranks of a group do not share a GPU. */
+QS_API qs_status qs_device_join(qs_device *device, const void *key, int rank, int ranks);
+/* Ranks of its group; 0: it is in none. */
+QS_API int qs_device_joined(const qs_device *device);
+/* Puts the sum over the group of `count` fp32 values into the queue, in their place; all ranks put theirs in the same order. All get the
+ * same bits. */
+QS_API qs_status qs_memory_sum(qs_queue *queue, qs_location at, int64_t count);
+
 /* ---- Kernels ------------------------------------------------------------------------------------------------------------ */
 
 /* The kernel for a case: QS_UNSUPPORTED with the reason when there is none. Facts are deterministic for a device and what it prefers. */

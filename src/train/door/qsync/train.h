@@ -34,6 +34,9 @@ typedef struct qs_executor qs_executor;
  * their persistent parts are alike (training and evaluation of one model). Where the host does not see the memory, staging for samples and
  * gradients is reserved here. */
 QS_API qs_status qs_executor_create(const qs_schedule *schedule, qs_device *device, qs_comm *comm, qs_memory *memory, qs_executor **out);
+/* Where the communicator's algorithm leaves gradients to the devices (qs_comm_by_devices), all its ranks join into one group, before the
+ * first executor; elsewhere nothing is done. Collective: QS_UNSUPPORTED of one rank, whose device cannot, is that of all. */
+QS_API qs_status qs_devices_join(qs_device *device, qs_comm *comm);
 QS_API void qs_executor_release(qs_executor *executor);
 QS_API void qs_executor_observe(qs_executor *executor, qs_step_observer observer, void *context);
 /* When everything happened in one run of a schedule: what the device's clock says, as times of qs_clock. A step ends when the device is
