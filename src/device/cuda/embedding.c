@@ -7,6 +7,7 @@
 
 enum { COUNT, LIST, LONGS, EACH }; /* of kernel->plan: offsets in scratch; columns that a thread takes */
 enum { FILL_LISTS, SUM };          /* functions */
+enum { LONG_BLOCKS = 4 };          /* on a multiprocessor at most: others write the many rows that nobody reads meanwhile */
 
 /* More rows than these cannot have more readers than a list holds. */
 static int64_t most_long_rows(const qs__cuda_kernel *kernel) {
@@ -36,7 +37,8 @@ static qs_status run_gradient(qs__cuda_kernel *kernel, const qs_run *run) {
     const size_t counts = (size_t)(job.rows + 1) * sizeof(int32_t);
     QS_TRY(qs__cuda_check(cuda, cuda->driver->fill(job.count, 0, counts, cuda->stream[QS_QUEUE_KERNELS]), "clearing counts of readers"));
     QS_TRY(qs__cuda_launch(kernel, FILL_LISTS, qs__cuda_blocks(cuda, job.positions, QS__SUM_THREADS, 1), QS__SUM_THREADS, 0, &job));
-    job.long_blocks = qs__cuda_blocks(cuda, most_long_rows(kernel) * pieces * QS__SUM_THREADS, QS__SUM_THREADS, 1);
+    const int64_t tasks = most_long_rows(kernel) * pieces, most = (int64_t)cuda->multiprocessors * LONG_BLOCKS;
+    job.long_blocks = tasks < most ? tasks : most;
     const int64_t short_blocks = qs__cuda_blocks(cuda, job.rows * 32, QS__SUM_THREADS, 1);
     return qs__cuda_launch(kernel, SUM, job.long_blocks + short_blocks, QS__SUM_THREADS, 0, &job);
 }

@@ -6,39 +6,53 @@
 #include "cuda/each.cuh"
 
 static_assert(QS__READERS == WARP, "a lane for each position of a list");
+static_assert(QS__PIECE_IDS == 8, "two packets");
 
-/* One tile a block, whatever kernel it is part of. */
+/* Two tiles a block, whatever kernel they are part of. */
 typedef float tile_row[QS__SUM_COLUMNS];
-QS_CUDA_DEVICE tile_row *tile_of_block() {
-    __shared__ tile_row tile[QS__SUM_TILE];
+QS_CUDA_DEVICE tile_row *tiles_of_block() {
+    __shared__ tile_row tile[2 * QS__SUM_TILE];
     return tile;
 }
 
-/* Adds `count` rows to the sum of this thread's column, threadIdx.x < QS__SUM_COLUMNS. Threads load a tile of rows at once, then one thread
- * adds up each column. Row r begins at element row_at(r) of `v`; columns from `first` on are summed, as far as they are below `columns`. All
+/* Adds `count` rows to the sum of this thread's column, threadIdx.x < QS__SUM_COLUMNS. One thread adds up a column while others load the
+ * next tile of rows. Row r begins at element row_at(r) of `v`; columns from `first` on are summed, as far as they are below `columns`. All
  * threads of a block of QS__SUM_THREADS call it. */
 template <int each, typename Row>
 QS_CUDA_DEVICE void ordered_sum(const qs__cuda_values &v, int64_t count, Row row_at, int64_t first, int64_t columns, float &sum) {
-    constexpr int WIDE = QS__SUM_COLUMNS / each;
-    tile_row *const tile = tile_of_block();
-    const int inside = (int)least<int64_t>(columns - first, QS__SUM_COLUMNS);
-    for (int64_t begin = 0; begin < count; begin += QS__SUM_TILE) {
-        const int rows = (int)least<int64_t>(count - begin, QS__SUM_TILE);
-        __syncthreads(); /* the tile before is added up */
-        for (int at = (int)threadIdx.x; at < rows * WIDE; at += QS__SUM_THREADS) {
+    constexpr int WIDE = QS__SUM_COLUMNS / each, AT_ONCE = 16;
+    tile_row *const tiles = tiles_of_block();
+    const int inside = (int)least<int64_t>(columns - first, QS__SUM_COLUMNS), loader = (int)threadIdx.x - WARP;
+    for (int64_t begin = -QS__SUM_TILE; begin < count; begin += QS__SUM_TILE) {
+        const int64_t next = begin + QS__SUM_TILE;
+        tile_row *const to = tiles + next % (2 * QS__SUM_TILE), *const from = tiles + QS__SUM_TILE - next % (2 * QS__SUM_TILE);
+        const int wanted = (int)least<int64_t>(count - next, QS__SUM_TILE) * WIDE;
+        for (int at = loader; loader >= 0 && at < wanted; at += QS__SUM_LOADERS) {
             const int row = at / WIDE, column = at % WIDE * each;
             float x[each];
             if (column >= inside) continue;
-            load_each<each>(v, row_at(begin + row) + first + column, x);
+            load_each<each>(v, row_at(next + row) + first + column, x);
             QS_CUDA_UNROLL
             for (int k = 0; k < each; k++)
-                tile[row][column + k] = x[k];
+                to[row][column + k] = x[k];
+        }
+        if (begin >= 0 && (int)threadIdx.x < inside) {
+            const int rows = (int)least<int64_t>(count - begin, QS__SUM_TILE);
+            int row = 0;
+            for (; row + AT_ONCE <= rows; row += AT_ONCE) { /* reads do not wait for sums */
+                float x[AT_ONCE];
+                QS_CUDA_UNROLL
+                for (int k = 0; k < AT_ONCE; k++)
+                    x[k] = from[row + k][threadIdx.x];
+                QS_CUDA_UNROLL
+                for (int k = 0; k < AT_ONCE; k++)
+                    sum += x[k];
+            }
+            for (; row < rows; row++)
+                sum += from[row][threadIdx.x];
         }
         __syncthreads();
-        for (int row = 0; row < rows && (int)threadIdx.x < inside; row++)
-            sum += tile[row][threadIdx.x];
     }
-    __syncthreads();
 }
 
 /* ---- The gradient of an embedding ----
@@ -118,9 +132,16 @@ template <int each> QS_CUDA_DEVICE void long_row(const qs__table_job &job, int i
     for (int64_t begin = 0; begin < job.positions; begin += PIECE) {
         const int64_t mine = begin + (int64_t)threadIdx.x * QS__PIECE_IDS;
         uint32_t reads = 0;
-        QS_CUDA_UNROLL
-        for (int k = 0; k < QS__PIECE_IDS; k++)
-            reads |= (uint32_t)(mine + k < job.positions && pointer<const int>(job.ids)[mine + k] == id) << k;
+        if (mine + QS__PIECE_IDS <= job.positions) {
+            const auto ids = packet_load<4>(pointer<const int>(job.ids) + mine),
+                       more = packet_load<4>(pointer<const int>(job.ids) + mine + 4);
+            QS_CUDA_UNROLL
+            for (int k = 0; k < 4; k++)
+                reads |= (uint32_t)((int)ids.word[k] == id) << k | (uint32_t)((int)more.word[k] == id) << (k + 4);
+        } else {
+            for (int k = 0; k < QS__PIECE_IDS && mine + k < job.positions; k++)
+                reads |= (uint32_t)(pointer<const int>(job.ids)[mine + k] == id) << k;
+        }
         int before = __popc(reads); /* up to this thread, in its warp */
         for (int distance = 1; distance < WARP; distance *= 2) {
             const int other = __shfl_up_sync(WHOLE_WARP, before, (unsigned)distance);

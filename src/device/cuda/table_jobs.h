@@ -6,11 +6,12 @@
 #include "cuda/jobs.h"
 
 enum {
-    QS__SUM_THREADS = 256,
-    QS__SUM_COLUMNS = 64, /* that a block sums */
-    QS__SUM_TILE = 32,    /* rows of them that it has in shared memory at a time */
-    QS__READERS = 32,     /* positions that a row's list holds; rows with more are long */
-    QS__PIECE_IDS = 8     /* ids that a thread looks at, at a time, for the readers of a long row */
+    QS__SUM_COLUMNS = 16,                                 /* that a block sums */
+    QS__SUM_TILE = 128,                                   /* rows of them that it has in shared memory at a time */
+    QS__SUM_LOADERS = QS__SUM_TILE * QS__SUM_COLUMNS / 8, /* threads that load the next ones, by eights, while a warp adds up */
+    QS__SUM_THREADS = QS__SUM_LOADERS + 32,
+    QS__READERS = 32, /* positions that a row's list holds; rows with more are long */
+    QS__PIECE_IDS = 8 /* ids that a thread looks at, at a time, for the readers of a long row */
 };
 
 /* The gradient of an embedding. Scratch: counts of readers, one a row and 0 at first, and behind them how many rows are long; lists of
