@@ -177,7 +177,7 @@ qs_status qs__cuda_build_batch_norm(qs__cuda_kernel *kernel) {
                                      [FINISH] = backward ? "batch_norm_gradient_finish" : "batch_norm_finish",
                                      [ROUND] = "batch_norm_round",
                                      [APPLY] = backward ? eights ? "batch_norm_gradient" : "batch_norm_gradient_in_order"
-                                               : eights ? "batch_norm_normalize"
+                                               : eights ? one->attributes.relu ? "batch_norm_normalize_relu" : "batch_norm_normalize"
                                                         : "batch_norm_normalize_in_order"};
     for (int i = SUM; i <= APPLY; i++) {
         int index;

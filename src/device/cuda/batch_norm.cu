@@ -285,14 +285,14 @@ QS_CUDA_GLOBAL(batch_norm_gradient_finish, qs__batch_gradient_finish_job) {
 
 /* ---- Every value once more --------------------------------------------------------------------------------------------------------------- */
 
-template <int KIND> QS_CUDA_DEVICE void normalize_columns(const qs__batch_apply_job &job) {
+template <int KIND, bool RELU> QS_CUDA_DEVICE void normalize_columns(const qs__batch_apply_job &job) {
     enum { TOGETHER = KIND == ANY_KIND ? 1 : 4 };
     const column_place place = column_place_of(job.cut);
-    const qs__cuda_values src = of_kind<KIND>(job.src), dst = of_kind<KIND>(job.dst);
+    const qs__cuda_values src = of_kind<KIND>(job.src);
+    result_writer<KIND, RELU> out = writer_of<KIND, RELU>(job.dst, job.behind);
     const int64_t step = place.step * job.cut.channels;
     int64_t left = rows_left(place, place.row), at = place.row * job.cut.channels + place.channel;
     float centre[8] = {}, factor[8] = {}, offset[8] = {};
-    uint32_t most = 0;
     if (left > 0) {
         floats8(job.centre, place.channel, centre);
         floats8(job.factor, place.channel, factor);
@@ -303,7 +303,7 @@ template <int KIND> QS_CUDA_DEVICE void normalize_columns(const qs__batch_apply_
         QS_CUDA_UNROLL
         for (int k = 0; k < 8; k++)
             y[k] = (x[k] - centre[k]) * factor[k] + offset[k];
-        results_store(dst, job.behind, to, y, &most);
+        out.put(to, y);
     };
     for (; TOGETHER > 1 && left >= TOGETHER; left -= TOGETHER, at += TOGETHER * step) {
         float x[TOGETHER][8];
@@ -319,31 +319,38 @@ template <int KIND> QS_CUDA_DEVICE void normalize_columns(const qs__batch_apply_
         value_load8(src, at, x);
         put(x, at);
     }
-    if (job.behind.absmax) absmax_join(job.behind.absmax, most);
+    out.finish();
+}
+
+template <bool RELU> QS_CUDA_DEVICE void normalize_known(const qs__batch_apply_job &job) {
+    switch (common_kind(job.src.format, job.dst.format)) {
+    case QS__CUDA_FP32:
+        return normalize_columns<QS__CUDA_FP32, RELU>(job);
+    case QS__CUDA_BF16:
+        return normalize_columns<QS__CUDA_BF16, RELU>(job);
+    case QS__CUDA_FP16:
+        return normalize_columns<QS__CUDA_FP16, RELU>(job);
+    default:
+        return normalize_columns<ANY_KIND, RELU>(job);
+    }
 }
 
 QS_CUDA_GLOBAL(batch_norm_normalize, qs__batch_apply_job) {
-    switch (common_kind(job.src.format, job.dst.format)) {
-    case QS__CUDA_FP32:
-        return normalize_columns<QS__CUDA_FP32>(job);
-    case QS__CUDA_BF16:
-        return normalize_columns<QS__CUDA_BF16>(job);
-    case QS__CUDA_FP16:
-        return normalize_columns<QS__CUDA_FP16>(job);
-    default:
-        return normalize_columns<ANY_KIND>(job);
-    }
+    normalize_known<false>(job);
+}
+
+QS_CUDA_GLOBAL(batch_norm_normalize_relu, qs__batch_apply_job) {
+    normalize_known<true>(job);
 }
 
 template <int KIND> QS_CUDA_DEVICE void gradient_columns(const qs__batch_apply_job &job) {
     enum { TOGETHER = KIND == ANY_KIND ? 1 : 2 };
     const column_place place = column_place_of(job.cut);
-    const qs__cuda_values src = of_kind<KIND>(job.src), diff = of_kind<KIND>(job.diff_dst), dst = of_kind<KIND>(job.dst);
-    const qs__norm_behind behind = {0, 0, 0, job.behind.absmax};
+    const qs__cuda_values src = of_kind<KIND>(job.src), diff = of_kind<KIND>(job.diff_dst);
+    result_writer<KIND, false> out = gradient_writer<KIND>(job.dst, job.behind.absmax);
     const int64_t step = place.step * job.cut.channels;
     int64_t left = rows_left(place, place.row), at = place.row * job.cut.channels + place.channel;
     float centre[8] = {}, factor[8] = {}, offset[8] = {}, slope[8] = {};
-    uint32_t most = 0;
     if (left > 0) {
         floats8(job.centre, place.channel, centre);
         floats8(job.factor, place.channel, factor);
@@ -355,7 +362,7 @@ template <int KIND> QS_CUDA_DEVICE void gradient_columns(const qs__batch_apply_j
         QS_CUDA_UNROLL
         for (int k = 0; k < 8; k++)
             y[k] = factor[k] * (of.dy[k] - offset[k] - direction_of(job.absolute != 0, of.x[k] - centre[k]) * slope[k]);
-        results_store(dst, behind, to, y, &most);
+        out.put(to, y);
     };
     for (; TOGETHER > 1 && left >= TOGETHER; left -= TOGETHER, at += TOGETHER * step) {
         gradient_row<KIND, 8> of[TOGETHER];
@@ -371,7 +378,7 @@ template <int KIND> QS_CUDA_DEVICE void gradient_columns(const qs__batch_apply_j
         of.load(src, diff, job.behind.mask, at);
         put(of, at);
     }
-    if (behind.absmax) absmax_join(behind.absmax, most);
+    out.finish();
 }
 
 QS_CUDA_GLOBAL(batch_norm_gradient, qs__batch_apply_job) {
@@ -390,9 +397,7 @@ QS_CUDA_GLOBAL(batch_norm_gradient, qs__batch_apply_job) {
 
 /* ---- The same where channels come in no eights: eight values in memory order are of any channels -------------------------------------------- */
 
-template <typename Term>
-QS_CUDA_DEVICE void apply_in_order(const qs__batch_apply_job &job, const qs__norm_behind &behind, const Term &term) {
-    uint32_t most = 0;
+template <typename Term, typename Writer> QS_CUDA_DEVICE void apply_in_order(const qs__batch_apply_job &job, const Term &term, Writer out) {
     for (int64_t at = 8 * thread_number(); at < job.dst.count; at += 8 * thread_count()) {
         float x[8], y[8];
         int64_t c = at % job.cut.channels;
@@ -402,9 +407,9 @@ QS_CUDA_DEVICE void apply_in_order(const qs__batch_apply_job &job, const qs__nor
             y[k] = term.of(at + k, c, x[k], y[k]);
             if (++c == job.cut.channels) c = 0;
         }
-        results_store(job.dst, behind, at, y, &most);
+        out.put(at, y);
     }
-    if (behind.absmax) absmax_join(behind.absmax, most);
+    out.finish();
 }
 
 struct forward_term {
@@ -431,11 +436,13 @@ struct gradient_term {
 
 QS_CUDA_GLOBAL(batch_norm_normalize_in_order, qs__batch_apply_job) {
     const forward_term term = {job};
-    apply_in_order(job, job.behind, term);
+    if (job.behind.relu)
+        apply_in_order(job, term, writer_of<ANY_KIND, true>(job.dst, job.behind));
+    else
+        apply_in_order(job, term, writer_of<ANY_KIND, false>(job.dst, job.behind));
 }
 
 QS_CUDA_GLOBAL(batch_norm_gradient_in_order, qs__batch_apply_job) {
     const gradient_term term = {job};
-    const qs__norm_behind behind = {0, 0, 0, job.behind.absmax};
-    apply_in_order(job, behind, term);
+    apply_in_order(job, term, gradient_writer<ANY_KIND>(job.dst, job.behind.absmax));
 }

@@ -32,24 +32,6 @@ template <int WIDTH> QS_CUDA_DEVICE void load_vector(const qs__cuda_values &valu
         out[0] = value_load(values, at);
 }
 
-/* What reading gives of a value that was written. */
-QS_CUDA_DEVICE float as_stored(const qs__cuda_format &format, float x) {
-    return value_of(format, code_of(format, x));
-}
-
-/* Writes values that as_stored gave: those of bf16 are the upper halves of their bits. */
-QS_CUDA_DEVICE void store_exact8(const qs__cuda_values &values, int64_t at, const float x[8]) {
-    uint32_t code[8];
-    if (values.format.kind != QS__CUDA_BF16) {
-        value_store8(values, at, x);
-        return;
-    }
-    QS_CUDA_UNROLL
-    for (int k = 0; k < 8; k++)
-        code[k] = bits_of(x[k]) >> 16;
-    code_store8(values, at, code);
-}
-
 /* Eight floats of a vector of fp32, at a multiple of four. */
 QS_CUDA_DEVICE void floats8(uint64_t vector, int64_t at, float out[8]) {
     QS_CUDA_UNROLL
@@ -68,24 +50,54 @@ template <int WIDTH> QS_CUDA_DEVICE void vector_floats(uint64_t vector, int64_t 
         out[0] = pointer<const float>(vector)[at];
 }
 
-/* ---- The relu behind a normalisation, and the largest of what is written ------------------------------------------------------------------ */
-
-/* What is stored of a value: rounded, through the relu where there is one; `inside` where backward lets a gradient pass. */
-QS_CUDA_DEVICE float relu_stored(const qs__cuda_format &format, bool relu, float ceiling, float x, bool *inside) {
-    const float rounded = as_stored(format, x);
-    *inside = false;
-    if (!relu) return rounded;
-    if (rounded <= 0) return 0;
-    if (ceiling > 0 && rounded >= ceiling) return as_stored(format, ceiling);
-    *inside = true;
-    return rounded;
-}
+/* ---- Results, the relu behind them, and what is beside ------------------------------------------------------------------------------ */
 
 /* All threads of the block come, each with the largest bits of a magnitude that it wrote; the operand, 0 before, becomes the largest. */
 QS_CUDA_DEVICE void absmax_join(uint64_t absmax, uint32_t bits) {
     bits = block_max(bits);
     if (threadIdx.x == 0 && bits > 0) atomicMax(pointer<unsigned>(absmax), bits);
 }
+
+/* Writes results by eights: rounded to their format, then through the relu where there is one, with a bit each that says where
+ * backward lets a gradient pass. Codes of magnitudes grow as magnitudes do, those of NaN are above all. */
+template <int KIND, bool RELU> struct result_writer {
+    qs__cuda_values dst;
+    uint64_t mask, absmax; /* 0: not wanted */
+    float limit;           /* what reaches it becomes the cap; no number, which nothing reaches, without a ceiling */
+    uint32_t cap, most;    /* codes */
+
+    QS_CUDA_DEVICE_MEMBER result_writer(const qs__cuda_values &values, float ceiling, uint64_t mask_bytes, uint64_t largest_one)
+        : dst(of_kind<KIND>(values)), mask(mask_bytes), absmax(largest_one), limit(ceiling > 0 ? ceiling : float_of(QUIET_NAN_BITS)),
+          cap(RELU ? code_of(dst.format, ceiling) : 0), most(0) {
+    }
+    QS_CUDA_DEVICE_MEMBER void put(int64_t at, const float y[8]) {
+        uint32_t code[8];
+        codes_of8(dst.format, y, code);
+        if (RELU) {
+            float rounded[8];
+            uint32_t bits = 0;
+            values_of8(dst.format, code, rounded);
+            QS_CUDA_UNROLL
+            for (int k = 0; k < 8; k++) {
+                const bool none = rounded[k] <= 0, capped = rounded[k] >= limit;
+                code[k] = none ? 0 : capped ? cap : code[k];
+                bits |= (uint32_t)(!none && !capped) << k;
+            }
+            if (KIND == ANY_KIND && at + 8 > dst.count) bits &= (1u << (dst.count - at)) - 1;
+            if (mask) pointer<uint8_t>(mask)[at >> 3] = (uint8_t)bits;
+        }
+        code_store8(dst, at, code);
+        if (!absmax) return;
+        const uint32_t magnitude = dst.format.bits == 32 ? MAGNITUDE_BITS : (1u << (dst.format.bits - 1)) - 1;
+        QS_CUDA_UNROLL
+        for (int k = 0; k < 8; k++)
+            if (KIND != ANY_KIND || at + k < dst.count) most = largest(most, code[k] & magnitude);
+    }
+    /* All threads of the block come. */
+    QS_CUDA_DEVICE_MEMBER void finish() const {
+        if (absmax) absmax_join(absmax, bits_of(value_of(dst.format, most)) & MAGNITUDE_BITS);
+    }
+};
 
 /* ---- A thread's place -------------------------------------------------------------------------------------------------------------- */
 

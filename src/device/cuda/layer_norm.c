@@ -152,7 +152,8 @@ qs_status qs__cuda_build_layer_norm(qs__cuda_kernel *kernel) {
     const bool backward = is_backward(one), in_registers = fits_registers(one);
     const size_t channels = (size_t)qs__cuda_channels(one, QS_SRC), rows = (size_t)qs__cuda_rows(one, QS_SRC);
     char in_rows[40];
-    snprintf(in_rows, sizeof in_rows, "layer_norm_%srows_%d", backward ? "gradient_" : "", qs__row_vectors((int64_t)channels));
+    snprintf(in_rows, sizeof in_rows, "layer_norm_%srows_%s%d", backward ? "gradient_" : "",
+             !backward && one->attributes.relu ? "relu_" : "", qs__row_vectors((int64_t)channels));
     const char *const functions[] = {[STATISTICS] = in_registers ? in_rows
                                                     : backward   ? "layer_norm_gradient_statistics"
                                                                  : "layer_norm_statistics",

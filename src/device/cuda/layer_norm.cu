@@ -58,12 +58,12 @@ QS_CUDA_DEVICE row_statistics statistics_of(const row_lanes &on, const qs__norm_
     return out;
 }
 
-template <int KIND, int VECTORS> QS_CUDA_DEVICE void rows_forward(const qs__layer_job &job) {
-    const qs__cuda_values src = of_kind<KIND>(job.src), dst = of_kind<KIND>(job.dst);
+template <int KIND, int VECTORS, bool RELU> QS_CUDA_DEVICE void rows_forward(const qs__layer_job &job) {
+    const qs__cuda_values src = of_kind<KIND>(job.src);
+    result_writer<KIND, RELU> out = writer_of<KIND, RELU>(job.dst, job.behind);
     const row_lanes on = row_lanes_of(job.lanes, job.channels);
     const int64_t rows = thread_count() / job.lanes, of_warp = WARP / job.lanes;
     float scale[VECTORS][8], shift[VECTORS][8];
-    uint32_t most = 0;
     vectors_read<VECTORS>(on, job.scale, scale);
     vectors_read<VECTORS>(on, job.shift, shift);
     for (int64_t first = thread_number() / WARP * of_warp; first < job.rows; first += rows) {
@@ -83,22 +83,29 @@ template <int KIND, int VECTORS> QS_CUDA_DEVICE void rows_forward(const qs__laye
             QS_CUDA_UNROLL
             for (int k = 0; k < 8; k++)
                 x[v][k] = (x[v][k] - of.mean) * of.inverse * scale[v][k] + shift[v][k];
-            results_store(dst, job.behind, row * job.channels + on.channel(v), x[v], &most);
+            out.put(row * job.channels + on.channel(v), x[v]);
         }
     }
-    if (job.behind.absmax) absmax_join(job.behind.absmax, most);
+    out.finish();
 }
 
-#define ROWS_FORWARD(vectors)                                  \
-    QS_CUDA_GLOBAL(layer_norm_rows_##vectors, qs__layer_job) { \
-        switch (job.src.format.kind) {                         \
-        case QS__CUDA_FP32:                                    \
-            return rows_forward<QS__CUDA_FP32, vectors>(job);  \
-        case QS__CUDA_BF16:                                    \
-            return rows_forward<QS__CUDA_BF16, vectors>(job);  \
-        default:                                               \
-            return rows_forward<QS__CUDA_FP16, vectors>(job);  \
-        }                                                      \
+template <int VECTORS, bool RELU> QS_CUDA_DEVICE void rows_forward_known(const qs__layer_job &job) {
+    switch (job.src.format.kind) {
+    case QS__CUDA_FP32:
+        return rows_forward<QS__CUDA_FP32, VECTORS, RELU>(job);
+    case QS__CUDA_BF16:
+        return rows_forward<QS__CUDA_BF16, VECTORS, RELU>(job);
+    default:
+        return rows_forward<QS__CUDA_FP16, VECTORS, RELU>(job);
+    }
+}
+
+#define ROWS_FORWARD(vectors)                                       \
+    QS_CUDA_GLOBAL(layer_norm_rows_##vectors, qs__layer_job) {      \
+        rows_forward_known<vectors, false>(job);                    \
+    }                                                               \
+    QS_CUDA_GLOBAL(layer_norm_rows_relu_##vectors, qs__layer_job) { \
+        rows_forward_known<vectors, true>(job);                     \
     }
 ROWS_FORWARD(1)
 ROWS_FORWARD(2)
@@ -127,12 +134,11 @@ template <int VECTORS> QS_CUDA_DEVICE void parameter_sums(const row_lanes &on, c
 }
 
 template <int KIND, int VECTORS> QS_CUDA_DEVICE void rows_gradient(const qs__layer_gradient_job &job) {
-    const qs__cuda_values src = of_kind<KIND>(job.src), diff = of_kind<KIND>(job.diff_dst), dst = of_kind<KIND>(job.diff_src);
+    const qs__cuda_values src = of_kind<KIND>(job.src), diff = of_kind<KIND>(job.diff_dst);
     const int64_t rows = job.cut.rows, channels = job.cut.channels, together = thread_count() / job.lanes, of_warp = WARP / job.lanes;
     const row_lanes on = row_lanes_of(job.lanes, channels);
-    const qs__norm_behind behind = {0, 0, 0, job.absmax};
+    result_writer<KIND, false> out = gradient_writer<KIND>(job.diff_src, job.absmax);
     float scale[VECTORS][8], scales[VECTORS][8] = {}, shifts[VECTORS][8] = {};
-    uint32_t most = 0;
     vectors_read<VECTORS>(on, job.scale, scale);
     for (int64_t first = thread_number() / WARP * of_warp; first < rows; first += together) {
         const int64_t row = first + (int)threadIdx.x % WARP / job.lanes;
@@ -178,13 +184,13 @@ template <int KIND, int VECTORS> QS_CUDA_DEVICE void rows_gradient(const qs__lay
             QS_CUDA_UNROLL
             for (int k = 0; k < 8; k++)
                 dy[v][k] = of.inverse * (dy[v][k] - sum - (direction_of(job.rule.absolute != 0, x[v][k]) - signs) * product);
-            results_store(dst, behind, row * channels + on.channel(v), dy[v], &most);
+            out.put(row * channels + on.channel(v), dy[v]);
         }
     }
     float *to = pointer<float>(job.sums);
     parameter_sums<VECTORS>(on, scales, to);
     if (job.diff_shift) parameter_sums<VECTORS>(on, shifts, to + gridDim.x * channels);
-    if (job.absmax) absmax_join(job.absmax, most);
+    out.finish();
 }
 
 #define ROWS_GRADIENT(vectors)                                                   \
@@ -244,9 +250,9 @@ QS_CUDA_GLOBAL(layer_norm_statistics, qs__layer_job) {
     }
 }
 
-QS_CUDA_GLOBAL(layer_norm_normalize, qs__layer_job) {
+template <bool RELU> QS_CUDA_DEVICE void normalize_in_order(const qs__layer_job &job) {
+    result_writer<ANY_KIND, RELU> out = writer_of<ANY_KIND, RELU>(job.dst, job.behind);
     const float *scale = pointer<const float>(job.scale), *shift = pointer<const float>(job.shift);
-    uint32_t most = 0;
     for (int64_t at = 8 * thread_number(); at < job.dst.count; at += 8 * thread_count()) {
         row_walk walk = walk_from(at, job.channels);
         float y[8];
@@ -256,9 +262,14 @@ QS_CUDA_GLOBAL(layer_norm_normalize, qs__layer_job) {
             if (shift) y[k] += shift[walk.c];
             walk_on(&walk, job.channels);
         }
-        results_store(job.dst, job.behind, at, y, &most);
+        out.put(at, y);
     }
-    if (job.behind.absmax) absmax_join(job.behind.absmax, most);
+    out.finish();
+}
+
+QS_CUDA_GLOBAL(layer_norm_normalize, qs__layer_job) {
+    if (job.behind.relu) return normalize_in_order<true>(job);
+    normalize_in_order<false>(job);
 }
 
 /* What the gradients of a row's values share. */
@@ -295,8 +306,7 @@ QS_CUDA_GLOBAL(layer_norm_gradient_statistics, qs__layer_gradient_job) {
 QS_CUDA_GLOBAL(layer_norm_gradient, qs__layer_gradient_job) {
     const int64_t channels = job.cut.channels;
     const float step = (float)step_of(job.rule);
-    const qs__norm_behind behind = {0, 0, 0, job.absmax};
-    uint32_t most = 0;
+    result_writer<ANY_KIND, false> out = gradient_writer<ANY_KIND>(job.diff_src, job.absmax);
     for (int64_t at = 8 * thread_number(); at < job.diff_src.count; at += 8 * thread_count()) {
         row_walk walk = walk_from(at, channels);
         float x[8], y[8];
@@ -310,9 +320,9 @@ QS_CUDA_GLOBAL(layer_norm_gradient, qs__layer_gradient_job) {
             y[k] = inverse * (g - pointer<const float>(job.gradients)[walk.row] - direction * pointer<const float>(job.products)[walk.row]);
             walk_on(&walk, channels);
         }
-        results_store(job.diff_src, behind, at, y, &most);
+        out.put(at, y);
     }
-    if (job.absmax) absmax_join(job.absmax, most);
+    out.finish();
 }
 
 template <int WIDTH> QS_CUDA_DEVICE void slab_parameters(const qs__layer_gradient_job &job) {

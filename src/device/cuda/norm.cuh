@@ -31,18 +31,14 @@ QS_CUDA_DEVICE float through_mask(uint64_t mask, int64_t at, float dy) {
     return !mask || (pointer<const uint8_t>(mask)[at >> 3] >> (at & 7) & 1) ? dy : 0.0f;
 }
 
-/* Stores eight results that begin at element `at`, with mask and largest magnitude beside. */
-QS_CUDA_DEVICE void results_store(const qs__cuda_values &dst, const qs__norm_behind &behind, int64_t at, float y[8], uint32_t *most) {
-    uint32_t bits = 0;
-    QS_CUDA_UNROLL
-    for (int k = 0; k < 8; k++) {
-        bool inside;
-        y[k] = relu_stored(dst.format, behind.relu != 0, behind.ceiling, y[k], &inside);
-        if (inside && at + k < dst.count) bits |= 1u << k;
-        if (behind.absmax && at + k < dst.count) *most = largest(*most, bits_of(y[k]) & MAGNITUDE_BITS);
-    }
-    store_exact8(dst, at, y);
-    if (behind.mask) pointer<uint8_t>(behind.mask)[at >> 3] = (uint8_t)bits;
+/* Writes what a forward pass makes, and what a backward pass does. */
+template <int KIND, bool RELU>
+QS_CUDA_DEVICE result_writer<KIND, RELU> writer_of(const qs__cuda_values &dst, const qs__norm_behind &behind) {
+    return result_writer<KIND, RELU>(dst, behind.ceiling, behind.mask, behind.absmax);
+}
+
+template <int KIND> QS_CUDA_DEVICE result_writer<KIND, false> gradient_writer(const qs__cuda_values &dst, uint64_t absmax) {
+    return result_writer<KIND, false>(dst, 0, 0, absmax);
 }
 
 /* ---- Vectors in 8 bits ---- */

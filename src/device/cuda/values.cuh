@@ -289,20 +289,70 @@ template <int kind> QS_CUDA_DEVICE void code_store8_kind(const qs__cuda_values &
     }
 }
 
+/* Values of eight codes, and codes of eight values: by the GPU's own conversions, two at a time where it has those, unless one is a NaN,
+ * whose bits they do not keep. */
+template <int kind> QS_CUDA_DEVICE void values_of8_kind(const qs__cuda_format &format, const uint32_t code[8], float x[8]) {
+#if defined(__CUDA_ARCH__)
+    if (kind == QS__CUDA_FP16) {
+        bool odd = false;
+        QS_CUDA_UNROLL
+        for (int j = 0; j < 8; j++) {
+            asm("cvt.f32.f16 %0, %1;" : "=f"(x[j]) : "h"((uint16_t)code[j]));
+            odd |= x[j] != x[j];
+        }
+        if (!odd) return;
+    }
+#endif
+    QS_CUDA_UNROLL
+    for (int j = 0; j < 8; j++)
+        x[j] = value_of_kind<kind>(format, code[j]);
+}
+
+template <int kind> QS_CUDA_DEVICE void codes_of8_kind(const qs__cuda_format &format, const float x[8], uint32_t code[8]) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    if (kind == QS__CUDA_BF16 || kind == QS__CUDA_FP16) {
+        bool odd = false;
+        QS_CUDA_UNROLL
+        for (int j = 0; j < 8; j++)
+            odd |= x[j] != x[j];
+        if (!odd) {
+            QS_CUDA_UNROLL
+            for (int j = 0; j < 8; j += 2) {
+                uint32_t pair;
+                if (kind == QS__CUDA_BF16)
+                    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(x[j + 1]), "f"(x[j]));
+                else
+                    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(x[j + 1]), "f"(x[j]));
+                code[j] = pair & 0xFFFFu;
+                code[j + 1] = pair >> 16;
+            }
+            return;
+        }
+    }
+#endif
+    QS_CUDA_UNROLL
+    for (int j = 0; j < 8; j++)
+        code[j] = code_of_kind<kind>(format, x[j]);
+}
+
 template <int kind> QS_CUDA_DEVICE void value_load8_kind(const qs__cuda_values &v, int64_t i, float x[8]) {
     uint32_t code[8];
     code_load8_kind<kind>(v, i, code);
-    QS_CUDA_UNROLL
-    for (int j = 0; j < 8; j++)
-        x[j] = value_of_kind<kind>(v.format, code[j]);
+    values_of8_kind<kind>(v.format, code, x);
 }
 
 template <int kind> QS_CUDA_DEVICE void value_store8_kind(const qs__cuda_values &v, int64_t i, const float x[8]) {
     uint32_t code[8];
-    QS_CUDA_UNROLL
-    for (int j = 0; j < 8; j++)
-        code[j] = code_of_kind<kind>(v.format, x[j]);
+    codes_of8_kind<kind>(v.format, x, code);
     code_store8_kind<kind>(v, i, code);
+}
+
+QS_CUDA_DEVICE void values_of8(const qs__cuda_format &format, const uint32_t code[8], float x[8]) {
+    with_kind(format.kind, [&](auto kind) { values_of8_kind<decltype(kind)::value>(format, code, x); });
+}
+
+QS_CUDA_DEVICE void codes_of8(const qs__cuda_format &format, const float x[8], uint32_t code[8]) {
+    with_kind(format.kind, [&](auto kind) { codes_of8_kind<decltype(kind)::value>(format, x, code); });
 }
 
 QS_CUDA_DEVICE void code_load8(const qs__cuda_values &v, int64_t i, uint32_t code[8]) {
