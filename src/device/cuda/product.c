@@ -7,7 +7,7 @@
 /* How the matrices of a case come to batches of calls: all at once; those of a head in all samples; those of a sample. */
 enum { AT_ONCE, BY_HEAD, BY_SAMPLE };
 
-enum { BYTES_UNIT = 16, FEWEST_ROWS = 32, PIECE_LEAST = 2048, TILE_SIDE = 128, RESULT_THREADS = 256 };
+enum { BYTES_UNIT = 16, FEWEST_ROWS = 32, PIECE_LEAST = 2048, TILE_SIDE = 128, RESULT_THREADS = 128 };
 
 static int64_t round_up(int64_t value, int64_t unit) {
     return (value + unit - 1) / unit * unit;

@@ -60,8 +60,12 @@ QS_CUDA_GLOBAL(product_pack, qs__cuda_pack_job) {
 
 /* ---- Sums ------------------------------------------------------------------------------------------------------------------------- */
 
+/* 2^-exponent. */
 QS_CUDA_DEVICE double power(int exponent) {
-    return 1.0 / (double)(1u << exponent);
+    const uint64_t bits = (uint64_t)(1023 - exponent) << 52;
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
 }
 
 /* Eight sums of integers, over parts and what is summed of the result, exact. */
@@ -84,33 +88,40 @@ QS_CUDA_DEVICE void sums_add(const qs__cuda_result_job &job, int64_t at, int64_t
     }
 }
 
-/* Eight columns of a row a thread. */
-QS_CUDA_GLOBAL(product_result, qs__cuda_result_job) {
-    const int64_t eights = (job.columns + 7) / 8, matrix = job.padded_rows * job.padded_columns,
-                  part = job.samples * job.heads * job.summed * matrix, items = job.samples * job.heads * job.rows * eights;
+/* Eight columns from c0 on of the sums that begin at `at`. */
+QS_CUDA_DEVICE void integers_scale(const qs__cuda_result_job &job, int64_t at, int64_t head, int64_t row, int64_t c0, double left_step,
+                                   float y[8]) {
+    const int64_t matrix = job.padded_rows * job.padded_columns, part = job.samples * job.heads * job.summed * matrix;
+    const float *bias = job.bias ? pointer<const float>(job.bias) + head * job.head_bias : nullptr,
+                *right_step = job.right_step ? pointer<const float>(job.right_step) + head * job.head_step : nullptr;
+    const int8_t *column_group = job.column_group ? pointer<const int8_t>(job.column_group) + head * job.head_column_group : nullptr;
+    const int shift = job.shift + (job.row_group ? (int)pointer<const int8_t>(job.row_group)[head * job.head_row_group + row] : 0);
+    int64_t total[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+    sums_add(job, at, matrix, part, total);
+    QS_CUDA_UNROLL
+    for (int j = 0; j < 8; j++) {
+        const int64_t c = least(c0 + j, job.columns - 1);
+        const int group = shift + (column_group ? (int)column_group[job.column_period < job.columns ? c % job.column_period : c] : 0);
+        const double step = right_step ? (double)right_step[job.right_steps > 1 ? c : 0] : 1.0;
+        const double scaled = (double)total[j] * (left_step * step * power(group));
+        y[j] = (float)(scaled + (bias ? (double)bias[c] : 0.0));
+    }
+}
+
+/* Eight columns of a row a thread. N counts them: divisions of 32 bits where that is enough. */
+template <typename N> QS_CUDA_DEVICE void results_make(const qs__cuda_result_job &job, N items) {
+    const N eights = (N)((job.columns + 7) / 8), rows = (N)job.rows, heads = (N)job.heads;
     const bool aligned = (job.columns | job.row | job.head | job.sample) % 8 == 0;
     const double left_step = job.left_step ? (double)*pointer<const float>(job.left_step) : 1.0;
-    for (int64_t item = thread_number(); item < items; item += thread_count()) {
-        const int64_t c0 = item % eights * 8, r = item / eights % job.rows, head = item / eights / job.rows % job.heads,
-                      sample = item / eights / job.rows / job.heads;
-        const int64_t at = (sample * job.heads + head) * job.summed * matrix + r * job.padded_columns + c0;
-        const float *bias = job.bias ? pointer<const float>(job.bias) + head * job.head_bias : nullptr;
+    for (N item = (N)thread_number(); item < items; item += (N)thread_count()) {
+        const N line = item / eights, matrix = line / rows;
+        const int64_t c0 = (int64_t)(item % eights) * 8, r = line % rows, head = matrix % heads, sample = matrix / heads;
+        const int64_t at = ((int64_t)matrix * job.summed * job.padded_rows + r) * job.padded_columns + c0;
         float y[8];
         if (job.integers) {
-            const float *right_step = job.right_step ? pointer<const float>(job.right_step) + head * job.head_step : nullptr;
-            const int8_t *column_group = pointer<const int8_t>(job.column_group) + head * job.head_column_group;
-            int64_t total[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-            sums_add(job, at, matrix, part, total);
-            const int row_group = job.row_group ? (int)pointer<const int8_t>(job.row_group)[head * job.head_row_group + r] : 0;
-            QS_CUDA_UNROLL
-            for (int j = 0; j < 8; j++) {
-                const int64_t c = least(c0 + j, job.columns - 1);
-                const int group = row_group + job.shift + (job.column_group ? (int)column_group[c % job.column_period] : 0);
-                const double step = right_step ? (double)right_step[job.right_steps > 1 ? c : 0] : 1.0;
-                const double scaled = (double)total[j] * (left_step * step * power(group));
-                y[j] = (float)(scaled + (bias ? (double)bias[c] : 0.0));
-            }
+            integers_scale(job, at, head, r, c0, left_step, y);
         } else {
+            const float *bias = job.bias ? pointer<const float>(job.bias) + head * job.head_bias : nullptr;
             QS_CUDA_UNROLL
             for (int h = 0; h < 2; h++) {
                 const packet<4> in = packet_load<4>(pointer<const float>(job.sums) + at + 4 * h);
@@ -127,6 +138,14 @@ QS_CUDA_GLOBAL(product_result, qs__cuda_result_job) {
                 value_store(job.to, to + j, y[j]);
         }
     }
+}
+
+QS_CUDA_GLOBAL(product_result, qs__cuda_result_job) {
+    const int64_t items = job.samples * job.heads * job.rows * ((job.columns + 7) / 8);
+    if (items + thread_count() <= UINT32_MAX)
+        results_make<uint32_t>(job, (uint32_t)items);
+    else
+        results_make<int64_t>(job, items);
 }
 
 /* ---- A bias in a narrow format ------------------------------------------------------------------------------------------------------- */
