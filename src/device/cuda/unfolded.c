@@ -149,7 +149,7 @@ static qs_status takes(const qs__product_request *request, bool plain, qs__pass 
     return qs_fail(QS_UNSUPPORTED, "windows of %s are not written out for cuBLASLt", format->name);
 }
 
-static qs_status build(qs__cuda_kernel *kernel, int algorithm) {
+static qs_status build(qs__cuda_kernel *kernel, bool unfolds, int algorithm) {
     const qs_case *one = &kernel->one;
     unfolded *own;
     if (one->attributes.accumulator.adder) return qs_fail(QS_UNSUPPORTED, "cuBLASLt adds in no narrow accumulator");
@@ -161,6 +161,7 @@ static qs_status build(qs__cuda_kernel *kernel, int algorithm) {
     const qs__geometry *g = &own->shape;
     const bool plain = g->kernel[0] * g->kernel[1] * g->stride[0] * g->stride[1] == 1 && g->padding[0] + g->padding[1] == 0;
     qs__product_request request = request_of(one, g, own->pass);
+    if (plain == unfolds) return qs_fail(QS_UNSUPPORTED, "windows %s", plain ? "lie as they are" : "have to be written out");
     QS_TRY(takes(&request, plain, own->pass));
     if (!plain) {
         const int which = own->pass == QS__WEIGHT_GRADIENT ? QS__RIGHT : QS__LEFT;
@@ -183,9 +184,17 @@ static qs_status build(qs__cuda_kernel *kernel, int algorithm) {
 }
 
 qs_status qs__cuda_build_cublaslt_conv2d(qs__cuda_kernel *kernel) {
-    return build(kernel, 0);
+    return build(kernel, false, 0);
 }
 
 qs_status qs__cuda_build_cublaslt_conv2d_second(qs__cuda_kernel *kernel) {
-    return build(kernel, 1);
+    return build(kernel, false, 1);
+}
+
+qs_status qs__cuda_build_unfolded(qs__cuda_kernel *kernel) {
+    return build(kernel, true, 0);
+}
+
+qs_status qs__cuda_build_unfolded_second(qs__cuda_kernel *kernel) {
+    return build(kernel, true, 1);
 }
