@@ -257,6 +257,8 @@ static operation_names names_of(const object &operation) {
         return {{CUDNN_ATTR_OPERATION_MATMUL_ADESC, CUDNN_ATTR_OPERATION_MATMUL_BDESC, 0}, CUDNN_ATTR_OPERATION_MATMUL_CDESC};
     case CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR:
         return {{CUDNN_ATTR_OPERATION_REDUCTION_XDESC, 0, 0}, CUDNN_ATTR_OPERATION_REDUCTION_YDESC};
+    case CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR:
+        return {{CUDNN_ATTR_OPERATION_RESHAPE_XDESC, 0, 0}, CUDNN_ATTR_OPERATION_RESHAPE_YDESC};
     default:
         qs_shim_fail("cuDNN's operation of type %d is not known to the double", (int)operation.type);
     }
@@ -344,8 +346,28 @@ static void reduction_run(const object &operation, const values &x, values &made
         qs_shim_fail("cuDNN's reduction %d is not known to the double", (int)what);
     if (what == CUDNN_REDUCE_TENSOR_MAX) made.at.assign(made.at.size(), -INFINITY);
     each_element(x.dim, [&](int64_t a, int64_t b, int64_t c, int64_t d) {
-        double &to = made(made.dim[0] == 1 ? 0 : a, made.dim[1] == 1 ? 0 : b, made.dim[2] == 1 ? 0 : c, made.dim[3] == 1 ? 0 : d);
+        const int64_t place[AXES] = {a, b, c, d};
+        int64_t at[AXES]; /* as many neighbours fall together as the extent went down by */
+        for (int i = 0; i < AXES; i++)
+            at[i] = place[i] / (x.dim[i] / made.dim[i]);
+        double &to = made(at[0], at[1], at[2], at[3]);
         to = what == CUDNN_REDUCE_TENSOR_ADD ? to + x(a, b, c, d) : fmax(to, x(a, b, c, d));
+    });
+}
+
+/* The same places of memory under other extents and strides. */
+static void reshape_run(const object &operation, const values &x, values &made) {
+    const object &from = operation.other(CUDNN_ATTR_OPERATION_RESHAPE_XDESC), &to = operation.other(CUDNN_ATTR_OPERATION_RESHAPE_YDESC);
+    const auto place = [](const object &tensor, int64_t a, int64_t b, int64_t c, int64_t d) {
+        const auto stride = [&](size_t axis) { return tensor.value<int64_t>(CUDNN_ATTR_TENSOR_STRIDES, axis); };
+        return a * stride(0) + b * stride(1) + c * stride(2) + d * stride(3);
+    };
+    std::map<int64_t, double> memory;
+    each_element(x.dim, [&](int64_t a, int64_t b, int64_t c, int64_t d) { memory[place(from, a, b, c, d)] = x(a, b, c, d); });
+    each_element(made.dim, [&](int64_t a, int64_t b, int64_t c, int64_t d) {
+        const auto found = memory.find(place(to, a, b, c, d));
+        if (found == memory.end()) qs_shim_fail("cuDNN's reshape reads what its operand has not");
+        made(a, b, c, d) = found->second;
     });
 }
 
@@ -361,6 +383,8 @@ static void operation_run(const object &operation, const std::vector<const value
         pointwise_run(operation, read, made);
     } else if (operation.type == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR) {
         matmul_run(*read[0], *read[1], made);
+    } else if (operation.type == CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR) {
+        reshape_run(operation, *read[0], made);
     } else {
         reduction_run(operation, *read[0], made);
     }

@@ -50,6 +50,12 @@ static cudnnBackendDescriptor_t vector(qs__cudnn_graph *graph, int64_t uid, int6
     return tensor(graph, uid, CUDNN_DATA_FLOAT, dim, false);
 }
 
+static void point(qs__cudnn_graph *graph, cudnnPointwiseMode_t mode, cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t b,
+                  cudnnBackendDescriptor_t y) {
+    const qs__cudnn_point one = {.mode = mode, .x = x, .b = b, .y = y};
+    qs__cudnn_pointwise(graph, &one);
+}
+
 static cudnnBackendDescriptor_t window(qs__cudnn_graph *graph, const convolution *own) {
     const int64_t axes = 2, dilation[2] = {1, 1};
     const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
@@ -115,13 +121,11 @@ static qs_status describe(const qs__cuda_kernel *kernel, qs__cudnn_graph *graph,
     if (scales) {
         const cudnnBackendDescriptor_t once = tensor(graph, SCALED, CUDNN_DATA_FLOAT, of_y, true);
         const cudnnBackendDescriptor_t twice = tensor(graph, adds ? SCALED_TWICE : Y, adds ? CUDNN_DATA_FLOAT : own->written, of_y, adds);
-        qs__cudnn_pointwise(graph, CUDNN_POINTWISE_MUL, y, vector(graph, X_STEP, 1), once);
-        qs__cudnn_pointwise(graph, CUDNN_POINTWISE_MUL, once, vector(graph, W_STEP, qs__case_count(&kernel->one, QS_WEIGHTS_STEP)), twice);
+        point(graph, CUDNN_POINTWISE_MUL, y, vector(graph, X_STEP, 1), once);
+        point(graph, CUDNN_POINTWISE_MUL, once, vector(graph, W_STEP, qs__case_count(&kernel->one, QS_WEIGHTS_STEP)), twice);
         y = twice;
     }
-    if (adds)
-        qs__cudnn_pointwise(graph, CUDNN_POINTWISE_ADD, y, vector(graph, BIAS, shape->outputs),
-                            tensor(graph, Y, own->written, of_y, false));
+    if (adds) point(graph, CUDNN_POINTWISE_ADD, y, vector(graph, BIAS, shape->outputs), tensor(graph, Y, own->written, of_y, false));
     return QS_OK;
 }
 

@@ -159,18 +159,18 @@ cudnnBackendDescriptor_t qs__cudnn_tensor_add(qs__cudnn_graph *graph, const qs__
     return out;
 }
 
-void qs__cudnn_pointwise(qs__cudnn_graph *graph, cudnnPointwiseMode_t mode, cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t b,
-                         cudnnBackendDescriptor_t y) {
-    const cudnnDataType_t precision = CUDNN_DATA_FLOAT;
+void qs__cudnn_pointwise(qs__cudnn_graph *graph, const qs__cudnn_point *point) {
     cudnnBackendDescriptor_t what = QS__CUDNN_CREATE(graph, POINTWISE);
-    QS__CUDNN_SET(graph, what, POINTWISE_MODE, POINTWISE_MODE, 1, &mode);
-    QS__CUDNN_SET(graph, what, POINTWISE_MATH_PREC, DATA_TYPE, 1, &precision);
+    QS__CUDNN_SET(graph, what, POINTWISE_MODE, POINTWISE_MODE, 1, &point->mode);
+    QS__CUDNN_SET(graph, what, POINTWISE_MATH_PREC, DATA_TYPE, 1, &point->precision);
+    if (point->mode == CUDNN_POINTWISE_GEN_INDEX) QS__CUDNN_SET(graph, what, POINTWISE_AXIS, INT64, 1, &point->axis);
     qs__cudnn_finish(graph, what, "POINTWISE");
     cudnnBackendDescriptor_t operation = QS__CUDNN_CREATE(graph, OPERATION_POINTWISE);
     QS__CUDNN_SET(graph, operation, OPERATION_POINTWISE_PW_DESCRIPTOR, BACKEND_DESCRIPTOR, 1, &what);
-    QS__CUDNN_SET(graph, operation, OPERATION_POINTWISE_XDESC, BACKEND_DESCRIPTOR, 1, &x);
-    if (b) QS__CUDNN_SET(graph, operation, OPERATION_POINTWISE_BDESC, BACKEND_DESCRIPTOR, 1, &b);
-    QS__CUDNN_SET(graph, operation, OPERATION_POINTWISE_YDESC, BACKEND_DESCRIPTOR, 1, &y);
+    QS__CUDNN_SET(graph, operation, OPERATION_POINTWISE_XDESC, BACKEND_DESCRIPTOR, 1, &point->x);
+    if (point->b) QS__CUDNN_SET(graph, operation, OPERATION_POINTWISE_BDESC, BACKEND_DESCRIPTOR, 1, &point->b);
+    if (point->t) QS__CUDNN_SET(graph, operation, OPERATION_POINTWISE_TDESC, BACKEND_DESCRIPTOR, 1, &point->t);
+    QS__CUDNN_SET(graph, operation, OPERATION_POINTWISE_YDESC, BACKEND_DESCRIPTOR, 1, &point->y);
     qs__cudnn_operation_finish(graph, operation, "OPERATION_POINTWISE");
 }
 

@@ -7,8 +7,8 @@
  *
  * What is used of the library, for those who write a double of it:
  *   descriptors  TENSOR, CONVOLUTION, POINTWISE, MATMUL, REDUCTION, OPERATION_CONVOLUTION_FORWARD, ..._BACKWARD_DATA,
- *                ..._BACKWARD_FILTER, OPERATION_POINTWISE, OPERATION_MATMUL, OPERATION_REDUCTION, OPERATIONGRAPH, ENGINEHEUR, ENGINECFG,
- *                ENGINE, KNOB_CHOICE, EXECUTION_PLAN, VARIANT_PACK
+ *                ..._BACKWARD_FILTER, OPERATION_POINTWISE, OPERATION_MATMUL, OPERATION_REDUCTION, OPERATION_RESHAPE, OPERATIONGRAPH,
+ *                ENGINEHEUR, ENGINECFG, ENGINE, KNOB_CHOICE, EXECUTION_PLAN, VARIANT_PACK
  *   set          TENSOR_UNIQUE_ID, _DATA_TYPE, _DIMENSIONS, _STRIDES, _BYTE_ALIGNMENT, _IS_VIRTUAL, _IS_BY_VALUE;
  *                CONVOLUTION_COMP_TYPE, _CONV_MODE, _SPATIAL_DIMS, _DILATIONS, _FILTER_STRIDES, _PRE_PADDINGS, _POST_PADDINGS;
  *                POINTWISE_MODE, _MATH_PREC, _AXIS; MATMUL_COMP_TYPE; REDUCTION_OPERATOR, _COMP_TYPE; each operation's descriptor and
@@ -59,7 +59,7 @@ void qs__cudnn_trim(qs__cuda *cuda);
 
 /* ---- Graphs ---------------------------------------------------------------------------------------------------------------------- */
 
-enum { QS__CUDNN_DIMS = 4, QS__CUDNN_DESCRIPTORS = 160, QS__CUDNN_OPERATIONS = 24, QS__CUDNN_BOUND = 12 };
+enum { QS__CUDNN_DIMS = 4, QS__CUDNN_DESCRIPTORS = 256, QS__CUDNN_OPERATIONS = 32, QS__CUDNN_BOUND = 16 };
 
 /* A graph in the making. Once a call fails, those behind it do nothing, and `status` stays what it was: the message names the descriptor,
  * the attribute and the library's reason. */
@@ -93,9 +93,15 @@ void qs__cudnn_operation_finish(qs__cudnn_graph *graph, cudnnBackendDescriptor_t
 #define QS__CUDNN_SET(graph, descriptor, attribute, type, count, values) \
     qs__cudnn_set(graph, descriptor, CUDNN_ATTR_##attribute, #attribute, CUDNN_TYPE_##type, count, values)
 
-/* y = x `mode` b in fp32; b NULL: of x alone. */
-void qs__cudnn_pointwise(qs__cudnn_graph *graph, cudnnPointwiseMode_t mode, cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t b,
-                         cudnnBackendDescriptor_t y);
+/* y = x `mode` b, element by element, what has one element along an axis for all of them; b, t NULL: x alone. The index along `axis` of a
+ * tensor like x (GEN_INDEX); x where t, else b (BINARY_SELECT). */
+typedef struct qs__cudnn_point {
+    cudnnPointwiseMode_t mode;
+    cudnnDataType_t precision; /* of the arithmetic; 0: fp32 */
+    int64_t axis;
+    cudnnBackendDescriptor_t x, b, t, y;
+} qs__cudnn_point;
+void qs__cudnn_pointwise(qs__cudnn_graph *graph, const qs__cudnn_point *point);
 
 /* ---- Plans ----------------------------------------------------------------------------------------------------------------------- */
 
