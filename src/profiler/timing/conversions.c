@@ -53,8 +53,8 @@ typedef struct bench {
     const qs_format *filled[WHOLE]; /* what the regions hold */
     qs_location input;              /* what the kernel before reads, and its format */
     const qs_format *input_filled;
-    qs_location small, traffic;       /* steps and maxima; what other kernels move */
-    size_t traffic_bytes, step_bytes; /* between two uses of a value's memory; of weights */
+    qs_location small, scratch, traffic; /* steps and maxima; of all kernels; what other kernels move */
+    size_t traffic_bytes, step_bytes;    /* between two uses of a value's memory; of weights */
 } bench;
 
 /* ---- A case of a size ------------------------------------------------------------------------------------------------------------- */
@@ -203,12 +203,14 @@ static qs_status size_start(bench *here, int index) {
     *one = (size_bench){.one = case_of(here->pattern, shape), .elements = (double)qs_shape_count(&shape)};
     here->sizes = index + 1;
     QS_TRY(qs_lookup_device(here->device, &one->one, qs_case_text(&one->one, text), &row));
-    if (row.scratch_bytes > 0) return qs_fail(QS_UNSUPPORTED, "%s wants scratch memory; conversions have none", text);
+    if (row.scratch_bytes > QS__CONVERSION_SCRATCH)
+        return qs_fail(QS_UNSUPPORTED, "%s wants %zu bytes of scratch memory; conversions have at most %d", text, row.scratch_bytes,
+                       QS__CONVERSION_SCRATCH);
     operands_place(here, index);
     for (int i = 0; i < one->one.operands; i++)
         if (one->one.operand[i].format && whole_index(one->one.operand[i].role) < 0)
             QS_TRY(qs__operand_fill(here->queue, &one->one.operand[i], one->data[i]));
-    return qs_device_prepare(here->device, &one->one, row.kernel, one->data, (qs_location){0}, &one->kernel);
+    return qs_device_prepare(here->device, &one->one, row.kernel, one->data, here->scratch, &one->kernel);
 }
 
 /* The first sweep warms up and finds the sizes: those beyond a quarter of the kind's time are left out, since slow kernels are linear. */
@@ -268,7 +270,7 @@ static qs_status kind_fit(bench *here, const qs_case *pattern, double seconds, q
 /* ---- All kinds ---------------------------------------------------------------------------------------------------------------------- */
 
 static size_t arena_bytes(void) {
-    return WHOLE * (own_bytes + shared_bytes) + input_bytes + most_traffic + (size_t)QS_MAX_OPERANDS * COPY_BYTES;
+    return WHOLE * (own_bytes + shared_bytes) + input_bytes + most_traffic + QS__CONVERSION_SCRATCH + (size_t)QS_MAX_OPERANDS * COPY_BYTES;
 }
 
 static void regions_place(bench *here, qs_memory *memory) {
@@ -276,7 +278,8 @@ static void regions_place(bench *here, qs_memory *memory) {
         here->region[i] = qs_location_of(memory, (size_t)i * (own_bytes + shared_bytes));
     here->input = qs_location_of(memory, WHOLE * (own_bytes + shared_bytes));
     here->traffic = moved(here->input, input_bytes);
-    here->small = moved(here->traffic, most_traffic);
+    here->scratch = moved(here->traffic, most_traffic);
+    here->small = moved(here->scratch, QS__CONVERSION_SCRATCH);
 }
 
 static size_t traffic_within(size_t bytes) {

@@ -29,12 +29,12 @@ static qs_status kind_add(qs__kinds *kinds, const qs_case *one) {
     return QS_OK;
 }
 
-/* Adds the kind of a case unless it is there; nothing where the device has no kernel for it, or one that wants scratch: conversions have
- * none, so no schedule may place it. */
+/* Adds the kind of a case unless it is there; nothing where the device has no kernel for it, or one that wants more scratch than steps and
+ * maxima take: that would be as large as its operands, and more than what is fitted here. */
 static qs_status kind_wish(qs_device *device, const qs_case *one, qs__kinds *kinds) {
     qs_kernel_fact fact;
     const qs_status status = qs_device_fact(device, one, &fact);
-    if (status == QS_OK && fact.scratch_bytes > 0) return QS_OK;
+    if (status == QS_OK && fact.scratch_bytes > QS__CONVERSION_SCRATCH) return QS_OK;
     return status == QS_OK ? kind_add(kinds, one) : status == QS_UNSUPPORTED || status == QS_USAGE ? QS_OK : status;
 }
 
@@ -218,7 +218,7 @@ static qs_status any_size_add(qs__cases *cases, const qs_case *one) {
     char text[QS_CASE_TEXT];
     qs_case_of_any_size(one, &like);
     QS_TRY(qs__cases_lookup(cases, &like, qs_case_text(&like, text), &row));
-    if (row.scratch_bytes > 0) return qs_fail(QS_UNSUPPORTED, "%s wants scratch memory; conversions have none", text);
+    if (row.scratch_bytes > 0) return qs_fail(QS_UNSUPPORTED, "%s wants scratch memory; kernels of any size have none", text);
     cases->entry[qs__cases_find(cases, text)].as_conversion = true;
     return QS_OK;
 }

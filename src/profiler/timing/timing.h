@@ -150,6 +150,8 @@ void qs__step_figures_release(qs__step_figures *figures);
  * conversions. */
 qs_status qs__any_size_cases(const qs_class *class_, qs__cases *cases);
 
+/* Bytes of scratch that a conversion may take, whatever its size: steps and maxima. */
+enum { QS__CONVERSION_SCRATCH = 1 << 20 };
 /* Fits of everything that lowering converts; appended to out, of which `*kinds_done` kinds are there. After each kind kind_done is called,
  * unless it is the last. */
 qs_status qs__conversions_measure(const qs__setting *setting, const qs__cases *cases, size_t step_bytes, int *kinds_done,
