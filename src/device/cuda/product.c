@@ -152,6 +152,7 @@ static qs_status bytes_build(qs__cuda_kernel *kernel, const qs__product_request 
     const int64_t matrices = of->samples * of->heads * of->summed;
     const qs_matrices *lie[2] = {&of->left, &of->right};
     pieces_find(kernel->cuda, is, out, matrices);
+    out->piecewise = matrices > 1;
     out->padded_rows = largest(round_up(of->rows, BYTES_UNIT), FEWEST_ROWS);
     out->padded_columns = round_up(of->columns, BYTES_UNIT);
     for (int i = 0; i < 2; i++) {
@@ -321,7 +322,7 @@ static qs__lt_shape shape_of(const qs__product *out, const qs_matrices lie[3], c
                               .stride = by->stride[QS__RESULT],
                               .alignment = alignment_of(out, lie, by, QS__RESULT)};
     if (out->pieces > 1) shape.a.alignment = shape.b.alignment = BYTES_UNIT;
-    if (out->pieces > 1 && by->count == 1) { /* pieces are the batch */
+    if (out->pieces > 1 && !out->piecewise) { /* pieces are the batch */
         shape.batch = out->pieces;
         shape.a.stride = shape.b.stride = out->piece;
         shape.d.stride = out->padded_rows * out->padded_columns;
@@ -391,6 +392,10 @@ qs_status qs__product_build(qs__cuda_kernel *kernel, const qs__product_request *
     qs_status status = plan_of(kernel->cuda, lie, out);
     if (status == QS_UNSUPPORTED && out->walk != BY_HEAD && of->heads > 1 && !out->bytes) { /* heads side by side in a batch */
         out->walk = BY_HEAD;
+        status = plan_of(kernel->cuda, lie, out);
+    }
+    if (status == QS_UNSUPPORTED && out->pieces > 1 && !out->piecewise) {
+        out->piecewise = true;
         status = plan_of(kernel->cuda, lie, out);
     }
     QS_TRY(status);
@@ -469,7 +474,7 @@ static qs_status bytes_run(const qs__cuda_kernel *kernel, const qs__product *pro
     const int64_t matrices = of->samples * of->heads * of->summed, part = matrices * product->padded_rows * product->padded_columns;
     const int64_t plane[2] = {matrices * product->padded_rows * product->padded_inner,
                               matrices * product->padded_columns * product->padded_inner};
-    const int64_t calls = matrices > 1 ? product->pieces : 1, limbs = product->limbs[0] * product->limbs[1];
+    const int64_t calls = product->piecewise ? product->pieces : 1, limbs = product->limbs[0] * product->limbs[1];
     const int64_t begin = product->integers ? repeat * limbs * product->pieces : 0;
     for (int left = 0; left < product->limbs[0]; left++)
         for (int right = 0; right < product->limbs[1]; right++)

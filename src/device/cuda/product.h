@@ -70,6 +70,7 @@ typedef struct qs__product {
     int64_t rest_rows; /* > 0: the bias is split, so many rows of C */
     int walk;
     bool integers, bytes, wide;
+    bool piecewise; /* pieces are multiplied by calls of their own, not as a batch */
 } qs__product;
 
 /* Everything nowhere, alpha 1. */
