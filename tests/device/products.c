@@ -32,6 +32,11 @@ static const char *const extra[] = {
     "linear/weight_gradient src=e4m3fn[37,48] diff_dst=e5m2[37,64] diff_weights=fp32[64,48] diff_bias=fp32[64]",
     "matmul/forward src=bf16[5,64,40] src2=bf16[5,64,40] dst=bf16[5,40,2,40] heads=2 transposed=1",
     "matmul/weight_gradient src=bf16[3,60,40] diff_dst=bf16[3,40,6,40] diff_src2=bf16[3,20,40] heads=6 key_heads=2 transposed=1",
+    "matmul/weight_gradient src=e4m3fn[2,48,17] diff_dst=e5m2[2,17,6,17] diff_src2=bf16[2,16,17] heads=6 key_heads=2 transposed=1",
+    "matmul/forward src=e4m3fn[2,32,9] src2=e5m2[2,32,7] dst=fp32[2,7,4,9] heads=4 transposed=1",
+    "conv2d/forward src=e4m3fn[2,32,5,5] weights=e4m3fn[32,16,3,3] bias=fp32[32] dst=bf16[2,32,5,5] kernel=3x3 padding=1x1 groups=2",
+    "conv2d/input_gradient weights=e4m3fn[32,16,3,3] diff_dst=e5m2[2,32,3,3] diff_src=fp32[2,32,5,5] kernel=3x3 stride=2x2 padding=1x1 "
+    "groups=2",
     "matmul/forward src=int8[1,2048,8] src_step=fp32[1] src2=int8[1,2048,40] src2_step=fp32[1] dst=fp32[1,40,1,8] heads=1 transposed=1",
 };
 

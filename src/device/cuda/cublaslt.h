@@ -22,7 +22,6 @@
 #define QS__LT_LIST(X)                                                                                                                     \
     X(create, cublasStatus_t, cublasLtCreate, (cublasLtHandle_t * handle))                                                                 \
     X(destroy, cublasStatus_t, cublasLtDestroy, (cublasLtHandle_t handle))                                                                 \
-    X(version, size_t, cublasLtGetVersion, (void))                                                                                         \
     X(status_text, const char *, cublasLtGetStatusString, (cublasStatus_t status))                                                         \
     X(layout_create, cublasStatus_t, cublasLtMatrixLayoutCreate,                                                                           \
       (cublasLtMatrixLayout_t * layout, cudaDataType type, uint64_t rows, uint64_t columns, int64_t next))                                 \

@@ -288,8 +288,8 @@ static bool is_wide(const qs__product *out) {
     const bool narrow = qs__lt_type(format) != CUDA_R_32F;
     if (out->integers || is->wide || !writes(is, format) || (narrow && (is->of.summed > 1 || is->repeats > 1))) return true;
     if (!out->bytes) return false;
-    return somewhere(is->bias) || out->padded_columns != is->of.columns || out->padded_rows != is->of.rows ||
-           is->of.result.row % BYTES_UNIT != 0;
+    return somewhere(is->bias) || is->of.samples * is->of.heads * is->of.summed > 1 || out->padded_columns != is->of.columns ||
+           out->padded_rows != is->of.rows || is->of.result.row % BYTES_UNIT != 0;
 }
 
 /* The library's view: its columns are our rows, so that D = rightᵀ leftᵀ, of which right is A. */

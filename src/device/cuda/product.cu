@@ -108,6 +108,24 @@ QS_CUDA_DEVICE void integers_scale(const qs__cuda_result_job &job, int64_t at, i
     }
 }
 
+/* The same of floats: the bias, and what is summed of the result. */
+QS_CUDA_DEVICE void floats_add(const qs__cuda_result_job &job, int64_t at, int64_t head, int64_t c0, float y[8]) {
+    const float *bias = job.bias ? pointer<const float>(job.bias) + head * job.head_bias : nullptr;
+    QS_CUDA_UNROLL
+    for (int j = 0; j < 8; j++)
+        y[j] = bias ? bias[least(c0 + j, job.columns - 1)] : 0.0f;
+    for (int64_t g = 0; g < job.summed; g++) {
+        const float *sums = pointer<const float>(job.sums) + g * job.padded_rows * job.padded_columns + at;
+        QS_CUDA_UNROLL
+        for (int h = 0; h < 2; h++) {
+            const packet<4> in = packet_load<4>(sums + 4 * h);
+            QS_CUDA_UNROLL
+            for (int j = 0; j < 4; j++)
+                y[4 * h + j] += float_of(in.word[j]);
+        }
+    }
+}
+
 /* Eight columns of a row a thread. N counts them: divisions of 32 bits where that is enough. */
 template <typename N> QS_CUDA_DEVICE void results_make(const qs__cuda_result_job &job, N items) {
     const N eights = (N)((job.columns + 7) / 8), rows = (N)job.rows, heads = (N)job.heads;
@@ -121,14 +139,7 @@ template <typename N> QS_CUDA_DEVICE void results_make(const qs__cuda_result_job
         if (job.integers) {
             integers_scale(job, at, head, r, c0, left_step, y);
         } else {
-            const float *bias = job.bias ? pointer<const float>(job.bias) + head * job.head_bias : nullptr;
-            QS_CUDA_UNROLL
-            for (int h = 0; h < 2; h++) {
-                const packet<4> in = packet_load<4>(pointer<const float>(job.sums) + at + 4 * h);
-                QS_CUDA_UNROLL
-                for (int j = 0; j < 4; j++)
-                    y[4 * h + j] = float_of(in.word[j]) + (bias ? bias[least(c0 + 4 * h + j, job.columns - 1)] : 0.0f);
-            }
+            floats_add(job, at, head, c0, y);
         }
         const int64_t to = sample * job.sample + head * job.head + r * job.row + c0;
         if (aligned) {
