@@ -100,7 +100,8 @@ struct float_plan {
     uint32_t max_code;     /* of the largest value */
     uint32_t special_code; /* codes from here on are not numbers */
     uint32_t infinity_code, nan_code;
-    float step; /* min_subnormal */
+    float step;  /* min_subnormal */
+    bool padded; /* storage is the value's fp32: tf32 */
 };
 
 QS_CUDA_DEVICE float_plan plan_of(const qs__cuda_format &format) {
@@ -118,6 +119,7 @@ QS_CUDA_DEVICE float_plan plan_of(const qs__cuda_format &format) {
     plan.infinity_code = least(plan.special_code, last);
     plan.nan_code = plan.infinity_code | (format.specials == QS_SPECIALS_IEEE ? 1u << m >> 1 : 0);
     plan.step = format.min_subnormal;
+    plan.padded = format.bits > 1 + e + m;
     return plan;
 }
 
@@ -135,6 +137,7 @@ QS_CUDA_DEVICE uint32_t decode_magnitude(const float_plan &plan, uint32_t code) 
 
 /* qs_decode_value of a float format; no bits above the code's. */
 QS_CUDA_DEVICE float decode(const float_plan &plan, uint32_t code) {
+    if (plan.padded) return float_of(code);
     const uint32_t magnitude = decode_magnitude(plan, code & ((1u << plan.magnitude_bits) - 1));
     return float_of(magnitude | code >> plan.magnitude_bits << 31);
 }
@@ -197,7 +200,7 @@ QS_CUDA_DEVICE rounded round_float(const float_plan &plan, int rounding, int ove
             value = decode_magnitude(plan, code);
         }
     }
-    out.code = code | (sign != 0) << plan.magnitude_bits;
+    out.code = plan.padded ? value | sign : code | (uint32_t)(sign != 0) << plan.magnitude_bits;
     out.value = float_of(value | sign);
     return out;
 }

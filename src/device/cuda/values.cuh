@@ -60,6 +60,7 @@ template <int words> QS_CUDA_DEVICE void packet_store(void *at, const packet<wor
 
 /* Code i of a string of `count` codes; no byte beyond the string is read. */
 QS_CUDA_DEVICE uint32_t string_load(const uint8_t *at, int bits, int64_t i) {
+    if (bits == 32) return ((const uint32_t *)at)[i];
     const uint64_t first = (uint64_t)i * (uint64_t)bits;
     const int skipped = (int)(first & 7);
     uint64_t word = 0;
@@ -70,6 +71,10 @@ QS_CUDA_DEVICE uint32_t string_load(const uint8_t *at, int bits, int64_t i) {
 
 /* Writes code i; others write their own into the same bytes meanwhile. */
 QS_CUDA_DEVICE void string_store(uint8_t *at, int bits, int64_t i, uint32_t code) {
+    if (bits == 32) {
+        ((uint32_t *)at)[i] = code;
+        return;
+    }
     const uint64_t first = (uint64_t)i * (uint64_t)bits + ((uint64_t)(uintptr_t)at & 3) * 8;
     unsigned *word = (unsigned *)((uintptr_t)at & ~(uintptr_t)3) + (first >> 5);
     const uint64_t mask = (bits == 32 ? UINT32_MAX : (1ull << bits) - 1) << (first & 31), placed = (uint64_t)code << (first & 31);
@@ -269,7 +274,10 @@ QS_CUDA_DEVICE void string_store8(const qs__cuda_values &v, int64_t i, const uin
 
 template <int kind> QS_CUDA_DEVICE void code_load8_kind(const qs__cuda_values &v, int64_t i, uint32_t code[8]) {
     if (i + 8 <= v.count) {
-        whole_load8<kind>(v, i, code);
+        if (kind == QS__CUDA_FLOAT && v.format.bits == 32)
+            whole_load8<QS__CUDA_FP32>(v, i, code);
+        else
+            whole_load8<kind>(v, i, code);
         return;
     }
     QS_CUDA_UNROLL
@@ -278,7 +286,9 @@ template <int kind> QS_CUDA_DEVICE void code_load8_kind(const qs__cuda_values &v
 }
 
 template <int kind> QS_CUDA_DEVICE void code_store8_kind(const qs__cuda_values &v, int64_t i, const uint32_t code[8]) {
-    if (kind == QS__CUDA_FLOAT) {
+    if (kind == QS__CUDA_FLOAT && v.format.bits == 32 && i + 8 <= v.count) {
+        whole_store8<QS__CUDA_FP32>(v, i, code);
+    } else if (kind == QS__CUDA_FLOAT) {
         string_store8(v, i, code);
     } else if (i + 8 <= v.count) {
         whole_store8<kind>(v, i, code);
