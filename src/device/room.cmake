@@ -68,8 +68,10 @@ if(QS_WITH_CUDA)
   # Our own kernels, for every architecture in one image a file, as arrays in the program. No contraction: elementwise operators have the
   # bits of the reference.
   list(APPEND QS_DEVICE_LIBS qs_cuda)
-  set(flags -std=c++17 -O3 --fmad=false -I${CMAKE_CURRENT_LIST_DIR} -I${CMAKE_SOURCE_DIR}/src/base/door
-    -I${CMAKE_SOURCE_DIR}/src/number/door --Werror all-warnings --generate-line-info)
+  set(flags -std=c++17 -O3 --fmad=false -I${CMAKE_CURRENT_LIST_DIR} --Werror all-warnings --generate-line-info)
+  foreach(room base number tensor op)
+    list(APPEND flags -I${CMAKE_SOURCE_DIR}/src/${room}/door)
+  endforeach()
   foreach(architecture IN LISTS QS_CUDA_ARCHITECTURES)
     list(APPEND flags -gencode=arch=compute_${architecture},code=sm_${architecture})
   endforeach()

@@ -52,6 +52,24 @@ template <typename T> QS_CUDA_DEVICE T largest(T a, T b) {
     return a < b ? b : a;
 }
 
+/* Makes a number known to the compiler: with_... call `use`, a function object, with constant<it>. */
+template <int number> struct constant { static constexpr int value = number; };
+
+template <typename Use> QS_CUDA_DEVICE auto with_rounding(int rounding, Use use) {
+    switch (rounding) {
+    case QS_NEAREST_EVEN:
+        return use(constant<QS_NEAREST_EVEN>());
+    case QS_NEAREST_AWAY:
+        return use(constant<QS_NEAREST_AWAY>());
+    case QS_STOCHASTIC:
+        return use(constant<QS_STOCHASTIC>());
+    case QS_FLOOR:
+        return use(constant<QS_FLOOR>());
+    default:
+        return use(constant<QS_TOWARD_ZERO>());
+    }
+}
+
 /* ---- Random draws: base's ---------------------------------------------------------------------------------------------------------- */
 
 /* qs_random_hash. */
@@ -123,7 +141,12 @@ QS_CUDA_DEVICE float_plan plan_of(const qs__cuda_format &format) {
     return plan;
 }
 
-/* fp32 bits of a code without sign. */
+/* fp32 bits of a code without sign: of one up to max_code, and of any. */
+QS_CUDA_DEVICE uint32_t decode_number(const float_plan &plan, uint32_t code) {
+    if (code >> plan.mantissa_bits == 0) return bits_of((float)code * plan.step);
+    return (code << plan.shift) + ((uint32_t)(plan.min_field - 1) << 23);
+}
+
 QS_CUDA_DEVICE uint32_t decode_magnitude(const float_plan &plan, uint32_t code) {
     if (code >= plan.special_code) {
         if (plan.specials == QS_SPECIALS_NONE) return INFINITY_BITS;
@@ -131,8 +154,7 @@ QS_CUDA_DEVICE uint32_t decode_magnitude(const float_plan &plan, uint32_t code) 
         const uint32_t fraction = (code & ((1u << plan.mantissa_bits) - 1)) << plan.shift;
         return INFINITY_BITS | fraction | (fraction && plan.min_field != 1 ? QUIET_NAN_BITS : 0);
     }
-    if (code >> plan.mantissa_bits == 0) return bits_of((float)code * plan.step);
-    return (code << plan.shift) + ((uint32_t)(plan.min_field - 1) << 23);
+    return decode_number(plan, code);
 }
 
 /* qs_decode_value of a float format; no bits above the code's. */
@@ -181,24 +203,19 @@ struct rounded {
 /* qs_round_value and qs_encode_value of a float format. */
 QS_CUDA_DEVICE rounded round_float(const float_plan &plan, int rounding, int overflow, float x, uint32_t random) {
     const uint32_t bits = bits_of(x), magnitude = bits & MAGNITUDE_BITS, sign = bits & SIGN_BIT;
+    const bool nan = magnitude > INFINITY_BITS, infinite = magnitude == INFINITY_BITS;
     rounded out;
-    uint32_t code = plan.max_code, value;
-    if (magnitude > INFINITY_BITS) {
-        const bool stays = plan.specials != QS_SPECIALS_NONE || overflow == QS_OVERFLOW_INFINITY;
-        out.overflowed = plan.specials == QS_SPECIALS_NONE;
-        if (stays) code = plan.nan_code;
-        value = stays ? QUIET_NAN_BITS : decode_magnitude(plan, plan.max_code);
+    uint32_t code = nan || infinite ? plan.max_code : round_magnitude(plan, rounding, sign != 0, magnitude, random), value;
+    out.overflowed = infinite || code > plan.max_code || (nan && plan.specials == QS_SPECIALS_NONE);
+    if (nan && (plan.specials != QS_SPECIALS_NONE || overflow == QS_OVERFLOW_INFINITY)) {
+        code = plan.nan_code;
+        value = QUIET_NAN_BITS;
+    } else if (!nan && out.overflowed && !saturates(plan, rounding, overflow, sign != 0, infinite)) {
+        code = plan.infinity_code;
+        value = INFINITY_BITS;
     } else {
-        const bool infinite = magnitude == INFINITY_BITS;
-        if (!infinite) code = round_magnitude(plan, rounding, sign != 0, magnitude, random);
-        out.overflowed = infinite || code > plan.max_code;
-        if (out.overflowed) {
-            const bool largest_one = saturates(plan, rounding, overflow, sign != 0, infinite);
-            code = largest_one ? plan.max_code : plan.infinity_code;
-            value = largest_one ? decode_magnitude(plan, plan.max_code) : INFINITY_BITS;
-        } else {
-            value = decode_magnitude(plan, code);
-        }
+        code = least(code, plan.max_code);
+        value = decode_number(plan, code);
     }
     out.code = plan.padded ? value | sign : code | (uint32_t)(sign != 0) << plan.magnitude_bits;
     out.value = float_of(value | sign);
@@ -273,6 +290,43 @@ QS_CUDA_DEVICE float e5m2_decode(uint32_t code) {
     return fp16_decode(code << 8);
 }
 
+/* Stochastic rounding to them, with the format's own overflow, as round_magnitude does it: the significand, whose bits below the 31st
+ * behind the last place count for nothing, and as many bits of the draw are added. */
+template <int mantissa_bits, int min_field> QS_CUDA_DEVICE uint32_t stochastic_magnitude(uint32_t magnitude, uint32_t random) {
+    const int shift = 23 - mantissa_bits, exponent = (int)(magnitude >> 23), field = largest(exponent, min_field - (31 - shift));
+    const int above = largest(field, min_field), dropped = shift + above - field;
+    const uint32_t significand = ((magnitude & 0x7FFFFFu) | 0x800000u) >> least(field - exponent, 31);
+#if defined(__CUDA_ARCH__)
+    const uint32_t draw = __funnelshift_l(random, 0, (unsigned)dropped);
+#else
+    const uint32_t draw = random >> (32 - dropped);
+#endif
+    return ((significand + draw) >> dropped) + ((uint32_t)(above - min_field) << mantissa_bits);
+}
+
+QS_CUDA_DEVICE uint32_t bf16_stochastic(float x, uint32_t random) {
+    const uint32_t bits = bits_of(x), code = (bits + (random >> 16)) >> 16;
+    return (bits & MAGNITUDE_BITS) > INFINITY_BITS ? (bits >> 16 & 0x8000u) | QUIET_NAN_BITS >> 16 : code;
+}
+
+QS_CUDA_DEVICE uint32_t fp16_stochastic(float x, uint32_t random) {
+    const uint32_t bits = bits_of(x), magnitude = bits & MAGNITUDE_BITS;
+    const uint32_t code = least(stochastic_magnitude<10, 113>(magnitude, random), 0x7C00u);
+    return (magnitude > INFINITY_BITS ? 0x7E00u : code) | (bits >> 16 & 0x8000u);
+}
+
+QS_CUDA_DEVICE uint32_t e4m3_stochastic(float x, uint32_t random) {
+    const uint32_t bits = bits_of(x), magnitude = bits & MAGNITUDE_BITS;
+    const uint32_t code = least(stochastic_magnitude<3, 121>(magnitude, random), 0x7Eu);
+    return (magnitude > INFINITY_BITS ? 0x7Fu : code) | (bits >> 24 & 0x80u);
+}
+
+QS_CUDA_DEVICE uint32_t e5m2_stochastic(float x, uint32_t random) {
+    const uint32_t bits = bits_of(x), magnitude = bits & MAGNITUDE_BITS;
+    const uint32_t code = least(stochastic_magnitude<2, 113>(magnitude, random), 0x7Cu);
+    return (magnitude > INFINITY_BITS ? 0x7Eu : code) | (bits >> 24 & 0x80u);
+}
+
 /* ---- Integers --------------------------------------------------------------------------------------------------------------------------- */
 
 /* How values become codes: clamp(round(x · inverse), lowest, highest). */
@@ -300,11 +354,10 @@ QS_CUDA_DEVICE float step_of_absmax(const qs__cuda_format &format, float absmax)
     return largest(absmax / format.max, 0x1p-100f);
 }
 
-/* One code of qs_quantize_array (x · inverse, inverse = 1/step) and of qs_round_value (inverse = 1); a NaN becomes the largest. `half` is
- * the draw of 16 bits. With QS_STOCHASTIC the codes have 16 fractional bits before a draw is added. */
-QS_CUDA_DEVICE int quantize_value(fixed_range range, int rounding, float inverse, float x, uint32_t half) {
+/* One code of qs_quantize_array, from y = x · (unit/step); a NaN becomes the largest. With QS_STOCHASTIC the unit is 2^16, else 1: codes have
+ * 16 fractional bits, to which a draw of 16 bits, `half`, is added. */
+template <int rounding> QS_CUDA_DEVICE int quantize_scaled(fixed_range range, float y, uint32_t half) {
     const float unit = rounding == QS_STOCHASTIC ? 65536.0f : 1.0f, low = range.lowest * unit, high = range.highest * unit;
-    float y = x * (inverse * unit);
     y = y < high ? y : high;
     y = y > low ? y : low;
     if (rounding == QS_STOCHASTIC) return (nearest_integer(y) + (int)half) >> 16;
@@ -316,6 +369,14 @@ QS_CUDA_DEVICE int quantize_value(fixed_range range, int rounding, float inverse
         return whole + (rest >= 0.5f ? (y < 0 ? -1 : 1) : 0);
     }
     return whole;
+}
+
+/* The same of qs_round_value for integers: the unit is taken here. */
+QS_CUDA_DEVICE int round_integer(fixed_range range, int rounding, float x, uint32_t half) {
+    return with_rounding(rounding, [&](auto mode) {
+        constexpr int known = decltype(mode)::value;
+        return quantize_scaled<known>(range, known == QS_STOCHASTIC ? x * 65536.0f : x, half);
+    });
 }
 
 /* Draw of element i of a run of qs_quantize_array that begins at counter `first` (even): two from one hash. */

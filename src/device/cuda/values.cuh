@@ -20,6 +20,13 @@ QS_CUDA_DEVICE int64_t thread_count() {
     return (int64_t)gridDim.x * blockDim.x;
 }
 
+#if defined(__CUDACC__)
+/* Dynamic shared memory, as many bytes as the launch asks for. */
+#define QS_CUDA_SHARED(type, name)                                  \
+    extern __shared__ __align__(16) unsigned char qs_cuda_shared[]; \
+    type *const name = (type *)qs_cuda_shared
+#endif
+
 /* ---- Memory ---------------------------------------------------------------------------------------------------------------------- */
 
 template <typename T> QS_CUDA_DEVICE T *pointer(uint64_t at) {
@@ -91,9 +98,6 @@ QS_CUDA_DEVICE void string_store(uint8_t *at, int bits, int64_t i, uint32_t code
 
 /* ---- Values -------------------------------------------------------------------------------------------------------------------------- */
 
-/* Makes a kind known to the compiler: calls `use`, a function object, with constant<kind>. */
-template <int number> struct constant { static constexpr int value = number; };
-
 template <typename Use> QS_CUDA_DEVICE auto with_kind(int kind, Use use) {
     switch (kind) {
     case QS__CUDA_FP32:
@@ -163,7 +167,7 @@ template <int kind> QS_CUDA_DEVICE uint32_t code_of_kind(const qs__cuda_format &
     if (kind == QS__CUDA_FP16) return fp16_encode(x);
     if (kind == QS__CUDA_E4M3) return e4m3_encode(x);
     if (kind == QS__CUDA_E5M2) return e5m2_encode(x);
-    if (kind == QS__CUDA_INTEGER) return (uint32_t)quantize_value(fixed_range_of(format), QS_NEAREST_EVEN, 1.0f, x, 0);
+    if (kind == QS__CUDA_INTEGER) return (uint32_t)quantize_scaled<QS_NEAREST_EVEN>(fixed_range_of(format), x, 0);
     return round_float(plan_of(format), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, x, 0).code;
 }
 
@@ -180,8 +184,8 @@ QS_CUDA_DEVICE uint32_t round_code(const qs__cuda_format &format, int rounding, 
 /* qs_round_value, integers too. */
 QS_CUDA_DEVICE float round_value(const qs__cuda_format &format, int rounding, int overflow, float x, uint32_t random, bool *overflowed) {
     if (format.kind == QS__CUDA_INTEGER) {
-        const float code = (float)quantize_value(fixed_range_of(format), rounding, 1.0f, x, random >> 16);
-        const float wide = (float)quantize_value({-0x1p10f, 0x1p10f}, rounding, 1.0f, x, random >> 16);
+        const float code = (float)round_integer(fixed_range_of(format), rounding, x, random >> 16);
+        const float wide = (float)round_integer({-0x1p10f, 0x1p10f}, rounding, x, random >> 16);
         *overflowed = wide != code || bits_of(x) << 1 > INFINITY_BITS << 1;
         return code;
     }
