@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Largest magnitudes, and the check for what is not finite. As bits, magnitudes order like the values, infinities and NaNs on top: maxima
+ * are of integers, and no order of them matters. */
+#include "cuda/absmax_jobs.h"
+#include "cuda/hadamard.cuh"
+#include "cuda/values.cuh"
+
+QS_CUDA_DEVICE uint32_t magnitude_of(float x) {
+    return bits_of(x) & MAGNITUDE_BITS;
+}
+
+/* The largest of the thread's magnitudes. */
+QS_CUDA_DEVICE uint32_t largest_magnitude(const qs__cuda_values &v) {
+    uint32_t high = 0;
+    for (int64_t i = 8 * thread_number(); i < v.count; i += 8 * thread_count()) {
+        float x[8];
+        value_load8(v, i, x);
+        QS_CUDA_UNROLL
+        for (int j = 0; j < 8; j++)
+            high = largest(high, magnitude_of(x[j]));
+    }
+    return high;
+}
+
+QS_CUDA_GLOBAL(absmax, qs__cuda_absmax_job) {
+    const uint32_t high = block_max(largest_magnitude(job.src));
+    if (threadIdx.x == 0) atomicMax(pointer<unsigned>(job.absmax), high);
+}
+
+QS_CUDA_GLOBAL(absmax_transformed, qs__cuda_absmax_job) {
+    uint32_t high = 0;
+    with_block(job.transform.block, [&](auto size) {
+        constexpr int block = decltype(size)::value;
+        for (int64_t b = thread_number(); b < job.src.count / block; b += thread_count()) {
+            float x[block];
+            block_load<block>(job.src, job.transform, b, x);
+            QS_CUDA_UNROLL
+            for (int j = 0; j < block; j++)
+                high = largest(high, magnitude_of(x[j]));
+        }
+    });
+    high = block_max(high);
+    if (threadIdx.x == 0) atomicMax(pointer<unsigned>(job.absmax), high);
+}
+
+/* Columns along the fast axis. Threads are as many as a multiple of the columns: each stays in its column, and blocks gather what theirs
+ * found where a block holds several rows. */
+QS_CUDA_GLOBAL(absmax_columns, qs__cuda_absmax_job) {
+    QS_CUDA_SHARED(unsigned, gathered); /* one for each column, where they are fewer than the threads of a block */
+    const bool gathers = job.columns < blockDim.x;
+    const int64_t used = thread_count() / job.columns * job.columns, number = thread_number();
+    unsigned high = 0;
+    if (gathers && threadIdx.x < job.columns) gathered[threadIdx.x] = 0;
+    if (number < used)
+        for (int64_t i = number; i < job.src.count; i += used)
+            high = largest(high, magnitude_of(value_load(job.src, i)));
+    if (!gathers) {
+        if (number < used && high) atomicMax(pointer<unsigned>(job.absmax) + number % job.columns, high);
+        return;
+    }
+    __syncthreads();
+    if (number < used) atomicMax(gathered + number % job.columns, high);
+    __syncthreads();
+    if (threadIdx.x < job.columns) atomicMax(pointer<unsigned>(job.absmax) + threadIdx.x, gathered[threadIdx.x]);
+}
+
+/* Rows, a block for each part of one. */
+QS_CUDA_GLOBAL(absmax_rows, qs__cuda_absmax_job) {
+    const int64_t parts = gridDim.x / (job.src.count / job.per_row), row = blockIdx.x / parts, part = blockIdx.x % parts;
+    const int64_t first = row * job.per_row;
+    uint32_t high = 0;
+    for (int64_t i = part * blockDim.x + threadIdx.x; i < job.per_row; i += parts * blockDim.x)
+        high = largest(high, magnitude_of(value_load(job.src, first + i)));
+    high = block_max(high);
+    if (threadIdx.x == 0) atomicMax(pointer<unsigned>(job.absmax) + row, high);
+}
+
+/* Whoever finds something writes the same. */
+QS_CUDA_GLOBAL(finite_check, qs__cuda_finite_job) {
+    if (largest_magnitude(job.src) >= INFINITY_BITS) *pointer<float>(job.flag) = 0.0f;
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Fixed-point codes of floats, and back. */
+#include "cuda/draws.cuh"
+#include "cuda/hadamard.cuh"
+#include "cuda/quantize_jobs.h"
+#include "cuda/values.cuh"
+
+/* ---- Steps of columns ------------------------------------------------------------------------------------------------------------- */
+
+constexpr float smallest_step = 0x1p-100f;
+
+/* 2^exponent, -126 to 127. */
+QS_CUDA_DEVICE float power_of_two(int exponent) {
+    return float_of((uint32_t)(exponent + 127) << 23);
+}
+
+/* qs_shift_groups without a zero point: the group of a range, where the largest is finite and not 0. Scaling is exact, or infinite. */
+QS_CUDA_DEVICE int group_of(float range, float widest, int groups) {
+    int group = 0;
+    while (group < groups - 1 && range * power_of_two(group + 1) <= widest)
+        group++;
+    return group;
+}
+
+QS_CUDA_GLOBAL(column_steps, qs__cuda_column_steps_job) {
+    const float *absmax = pointer<const float>(job.absmax);
+    uint32_t high = 0;
+    for (int64_t c = threadIdx.x; c < job.columns; c += blockDim.x)
+        high = largest(high, bits_of(absmax[c]) & MAGNITUDE_BITS);
+    const float widest = float_of(block_max(high));
+    const bool usable = finite(widest) && widest > 0.0f;
+    const float common = usable ? largest(widest / job.format.max, smallest_step * power_of_two(job.shifts - 1)) : 1.0f;
+    for (int64_t c = threadIdx.x; c < job.columns; c += blockDim.x) {
+        const int group = job.shifts > 0 && usable ? group_of(absmax[c], widest, job.shifts) : 0;
+        const float step = job.shifts > 0 ? common * power_of_two(-group) : step_of_absmax(job.format, absmax[c]);
+        pointer<float>(job.factor)[c] = job.unit / step;
+        if (job.shifts > 0)
+            pointer<uint8_t>(job.group)[c] = (uint8_t)group;
+        else
+            pointer<float>(job.step)[c] = step;
+    }
+    if (job.shifts > 0 && threadIdx.x == 0) *pointer<float>(job.step) = common;
+}
+
+/* ---- Codes -------------------------------------------------------------------------------------------------------------------------- */
+
+/* 1/step · unit of a row; whoever has its first element writes the step. */
+QS_CUDA_DEVICE float row_factor(const qs__cuda_quantize_job &job, int64_t row, bool first) {
+    const float step = step_of_absmax(job.dst.format, pointer<const float>(job.absmax)[row]);
+    if (first) pointer<float>(job.step)[row] = step;
+    return 1.0f / step * (job.rounding == QS_STOCHASTIC ? 65536.0f : 1.0f);
+}
+
+/* 1/step · unit of the elements i to i + 7. */
+QS_CUDA_DEVICE void factors_find(const qs__cuda_quantize_job &job, int64_t i, float factor[8]) {
+    int64_t at = i % job.extent; /* in its row, or which column */
+    if (job.steps == QS__CUDA_COLUMN_STEPS) {
+        QS_CUDA_UNROLL
+        for (int j = 0; j < 8; j++) {
+            factor[j] = pointer<const float>(job.factor)[at];
+            at = at + 1 == job.extent ? 0 : at + 1;
+        }
+        return;
+    }
+    int64_t row = i / job.extent;
+    float one = row_factor(job, row, at == 0);
+    QS_CUDA_UNROLL
+    for (int j = 0; j < 8; j++) {
+        factor[j] = one;
+        if (++at < job.extent || j == 7 || i + j + 1 >= job.src.count) continue;
+        at = 0;
+        one = row_factor(job, ++row, true);
+    }
+}
+
+template <int rounding> QS_CUDA_DEVICE void quantize_all(const qs__cuda_quantize_job &job) {
+    const fixed_range range = fixed_range_of(job.dst.format);
+    const float shared = job.steps == QS__CUDA_ONE_STEP ? row_factor(job, 0, thread_number() == 0) : 0.0f;
+    for (int64_t i = 8 * thread_number(); i < job.src.count; i += 8 * thread_count()) {
+        float x[8], factor[8] = {shared, shared, shared, shared, shared, shared, shared, shared};
+        uint32_t half[8] = {0}, code[8];
+        value_load8(job.src, i, x);
+        if (rounding == QS_STOCHASTIC) draw_halves(job.draws, i, half);
+        if (job.steps != QS__CUDA_ONE_STEP) factors_find(job, i, factor);
+        QS_CUDA_UNROLL
+        for (int j = 0; j < 8; j++)
+            code[j] = (uint32_t)quantize_scaled<rounding>(range, x[j] * factor[j], half[j]);
+        code_store8_kind<QS__CUDA_INTEGER>(job.dst, i, code);
+    }
+}
+
+QS_CUDA_GLOBAL(quantize, qs__cuda_quantize_job) {
+    with_rounding(job.rounding, [&](auto rounding) { quantize_all<decltype(rounding)::value>(job); });
+}
+
+/* Codes of what a transform makes of each block; a thread writes those of one. */
+template <int rounding> QS_CUDA_DEVICE void quantize_blocks(const qs__cuda_quantize_job &job) {
+    const fixed_range range = fixed_range_of(job.dst.format);
+    const float factor = row_factor(job, 0, thread_number() == 0);
+    with_block(job.transform.block, [&](auto size) {
+        constexpr int block = decltype(size)::value;
+        for (int64_t b = thread_number(); b < job.src.count / block; b += thread_count()) {
+            const int64_t start = block_start(job.transform, b);
+            float x[block];
+            block_load<block>(job.src, job.transform, b, x);
+            QS_CUDA_UNROLL
+            for (int j = 0; j < block; j++) {
+                const int64_t i = start + j * job.transform.run;
+                const uint32_t half = rounding == QS_STOCHASTIC ? random_half(job.draws.key, draw_counter(job.draws, i)) : 0;
+                pointer<int8_t>(job.dst.at)[i] = (int8_t)quantize_scaled<rounding>(range, x[j] * factor, half);
+            }
+        }
+    });
+}
+
+QS_CUDA_GLOBAL(quantize_transformed, qs__cuda_quantize_job) {
+    with_rounding(job.rounding, [&](auto rounding) { quantize_blocks<decltype(rounding)::value>(job); });
+}
+
+/* ---- And back ----------------------------------------------------------------------------------------------------------------------------- */
+
+QS_CUDA_GLOBAL(dequantize, qs__cuda_dequantize_job) {
+    const float *steps = pointer<const float>(job.step);
+    const float shared = steps[0];
+    for (int64_t i = 8 * thread_number(); i < job.src.count; i += 8 * thread_count()) {
+        int64_t at = job.steps == QS__CUDA_ONE_STEP ? 0 : i % job.extent, row = job.steps == QS__CUDA_ROW_STEPS ? i / job.extent : 0;
+        float x[8];
+        value_load8_kind<QS__CUDA_INTEGER>(job.src, i, x);
+        QS_CUDA_UNROLL
+        for (int j = 0; j < 8; j++) {
+            float step = shared;
+            if (i + j >= job.src.count) break;
+            if (job.steps == QS__CUDA_ROW_STEPS) step = steps[row];
+            if (job.steps == QS__CUDA_COLUMN_STEPS) step *= power_of_two(-(int)pointer<const uint8_t>(job.group)[at]);
+            x[j] *= step;
+            if (job.steps == QS__CUDA_ONE_STEP || ++at < job.extent) continue;
+            at = 0;
+            row++;
+        }
+        value_store8(job.dst, i, x);
+    }
+}
