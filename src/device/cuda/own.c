@@ -14,3 +14,13 @@ qs_status qs__cuda_clear(const qs__cuda_kernel *kernel, CUdeviceptr at, size_t b
     const qs__cuda *cuda = kernel->cuda;
     return qs__cuda_check(cuda, cuda->driver->fill(at, 0, bytes, cuda->stream[QS_QUEUE_KERNELS]), "filling memory");
 }
+
+int64_t qs__cuda_pieces(int64_t count) {
+    return (count + QS__CUDA_PIECE - 1) / QS__CUDA_PIECE;
+}
+
+/* A warp takes one or two at a time. */
+qs_status qs__cuda_pieces_run(const qs__cuda_kernel *kernel, int index, const qs__cuda_pieces_job *job) {
+    const int64_t blocks = qs__cuda_blocks(kernel->cuda, job->rows * job->pieces * QS__CUDA_WARP, QS__CUDA_THREADS, 1);
+    return qs__cuda_launch(kernel, index, blocks, QS__CUDA_THREADS, 0, job);
+}

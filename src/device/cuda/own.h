@@ -5,6 +5,7 @@
 
 #include "cuda/cuda.h"
 #include "cuda/draws_jobs.h"
+#include "cuda/sums_jobs.h"
 
 enum { QS__CUDA_THREADS = 256, QS__CUDA_WARP = 32 }; /* of a block, where nothing speaks for another number; of a warp */
 
@@ -12,5 +13,9 @@ enum { QS__CUDA_THREADS = 256, QS__CUDA_WARP = 32 }; /* of a block, where nothin
 qs__cuda_draws qs__cuda_draws_of(const qs_case *one, const qs_run *run);
 /* Puts a filling with zeros into the queue of kernels. */
 qs_status qs__cuda_clear(const qs__cuda_kernel *kernel, CUdeviceptr at, size_t bytes);
+/* Pieces of `count` elements. */
+int64_t qs__cuda_pieces(int64_t count);
+/* Puts sums of pieces into the queue; `index`: of a kernel of sums.cu. */
+qs_status qs__cuda_pieces_run(const qs__cuda_kernel *kernel, int index, const qs__cuda_pieces_job *job);
 
 #endif
