@@ -2,11 +2,12 @@
 /* qsync-bench attention: how near the roof attention in blocks is, and what it takes beside attention in three steps: by turns, so that a
  * machine that drifts drifts under both alike. */
 #include "bench.h"
+#include "timed.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { PIECE = 4096, WAYS = 2, PASSES = 2 };
+enum { WAYS = 2, PASSES = 2 };
 static const char *const ways[WAYS] = {"fused", "unfused"};
 static const char *const passes[PASSES] = {"forward", "backward"};
 
@@ -24,17 +25,10 @@ enum { SHAPES = sizeof shapes / sizeof *shapes };
 static const char *const formats[] = {"fp32", "bf16"};
 enum { FORMATS = sizeof formats / sizeof *formats };
 
-typedef struct timed {
-    qs_kernel *kernel;
-    qs_memory *memory;
-    qs_kernel_fact fact;
-    double us; /* the least of all rounds; 0: the device has no such kernel */
-} timed;
-
 typedef struct figures {
     const shape *shape;
     const char *format;
-    timed at[PASSES][WAYS];
+    timed at[PASSES][WAYS];     /* us 0: the device has no such kernel */
     double flops[PASSES], peak; /* peak: multiply-adds a second of all threads */
 } figures;
 
@@ -47,82 +41,36 @@ static qs_case case_of(const shape *of, const char *pass, const char *format) {
     return one;
 }
 
-/* Normal values; a piece of them over and over. */
-static qs_status operand_fill(qs_device *device, const qs_operand *operand, qs_location at) {
-    float values[PIECE];
-    char piece[PIECE * sizeof(float)];
-    const size_t bytes = qs_tensor_bytes(&operand->shape, operand->format), whole = qs_format_bytes(operand->format, PIECE);
-    const uint64_t key = qs_random_key(1, 2, 3, (uint64_t)operand->role);
-    for (int i = 0; i < PIECE; i++)
-        values[i] = qs_random_normal(key, (uint64_t)i);
-    qs_convert_from_fp32(operand->format, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, PIECE, values, piece);
-    for (size_t done = 0; done < bytes; done += whole)
-        QS_TRY(qs_memory_write(qs_device_queue(device, QS_QUEUE_KERNELS), qs_location_of(at.memory, at.offset + done), piece,
-                               bytes - done < whole ? bytes - done : whole));
-    return QS_OK;
-}
-
-static size_t aligned(size_t bytes) {
-    return (bytes + 63) / 64 * 64;
-}
-
-static qs_status timed_make(qs_device *device, const qs_case *one, timed *out) {
-    qs_location data[QS_MAX_OPERANDS] = {{0}};
-    size_t at = aligned(out->fact.scratch_bytes), bytes = at + 64;
-    for (int i = 0; i < one->operands; i++)
-        bytes += one->operand[i].format ? aligned(qs_tensor_bytes(&one->operand[i].shape, one->operand[i].format)) : 0;
-    QS_TRY(qs_memory_reserve(device, bytes, &out->memory));
-    for (int i = 0; i < one->operands; i++) {
-        if (!one->operand[i].format) continue;
-        data[i] = qs_location_of(out->memory, at);
-        QS_TRY(operand_fill(device, &one->operand[i], data[i]));
-        at += aligned(qs_tensor_bytes(&one->operand[i].shape, one->operand[i].format));
-    }
-    out->us = INFINITY;
-    return qs_device_prepare(device, one, out->fact.kernel, data, qs_location_of(out->memory, 0), &out->kernel);
-}
-
 /* The candidate of each way, where the device has it. */
-static qs_status ways_find(qs_device *device, const qs_case *one, timed *at) {
+static qs_status ways_make(qs_device *device, const qs_case *one, timed *at) {
     qs_kernel_fact all[QS_MOST_CANDIDATES];
     int count = 0;
     QS_TRY(qs_device_candidates(device, one, all, &count));
     for (int i = 0; i < count; i++) {
         const int way = strstr(all[i].kernel, "unfused") != NULL;
-        if (!at[way].fact.kernel[0]) at[way].fact = all[i];
+        if (!at[way].kernel) QS_TRY(timed_make(device, one, all[i].kernel, &at[way]));
     }
     return QS_OK;
 }
 
 static qs_status shape_time(qs_device *device, int rounds, figures *out) {
-    const qs_run run = {.seed = 1, .samples = out->shape->batch, .global_samples = out->shape->batch, .loss_scale = 1};
     out->peak = qs_device_peak(device, qs_format_of(out->format));
     for (int p = 0; p < PASSES; p++) {
         const qs_case one = case_of(out->shape, passes[p], out->format);
         out->flops[p] = qs_case_flops(&one);
-        QS_TRY(ways_find(device, &one, out->at[p]));
-        for (int w = 0; w < WAYS; w++)
-            if (out->at[p][w].fact.kernel[0]) QS_TRY(timed_make(device, &one, &out->at[p][w]));
+        QS_TRY(ways_make(device, &one, out->at[p]));
     }
     for (int r = 0; r <= rounds; r++)
         for (int i = 0; i < PASSES * WAYS; i++) {
             timed *one = &out->at[i / WAYS][i % WAYS];
-            double seconds;
-            if (!one->kernel) continue;
-            QS_TRY(qs_kernel_time(one->kernel, &run, &seconds));
-            one->us = fmin(one->us, seconds * 1e6);
+            if (one->kernel) QS_TRY(timed_run(one));
         }
     return QS_OK;
 }
 
 static void figures_release(figures *all) {
-    for (int i = 0; i < PASSES * WAYS; i++) {
-        timed *one = &all->at[i / WAYS][i % WAYS];
-        if (one->kernel) qs_kernel_release(one->kernel);
-        qs_memory_release(one->memory);
-        one->kernel = NULL;
-        one->memory = NULL;
-    }
+    for (int i = 0; i < PASSES * WAYS; i++)
+        timed_release(&all->at[i / WAYS][i % WAYS]);
 }
 
 /* ---- Figures ---- */

@@ -2,11 +2,12 @@
 /* qsync-bench norm: how fast the normalisations are beside batch_norm: by turns, so that a machine that drifts drifts under all of them
  * alike. */
 #include "bench.h"
+#include "timed.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { KINDS = 6, PASSES = 2, CODES = 2, KERNELS = KINDS * PASSES + CODES, PIECE = 4096 };
+enum { KINDS = 6, PASSES = 2, CODES = 2, KERNELS = KINDS * PASSES + CODES };
 enum { OF_L2, OF_L1, OF_L1Q, OF_LN, OF_L1LN, OF_L1LNQ };
 static const char *const kinds[KINDS] = {"batch_norm", "l1_batch_norm", "l1_batch_norm_int8",
                                          "layer_norm", "l1_layer_norm", "l1_layer_norm_int8"};
@@ -25,14 +26,6 @@ static const shape shapes[] = {{"resnet20.stage1", 128, 16, 32},
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 static const char *const formats[] = {"fp32", "bf16"};
 enum { FORMATS = sizeof formats / sizeof *formats };
-
-typedef struct timed {
-    qs_case one;
-    qs_kernel *kernel;
-    qs_memory *memory;
-    qs_location data[QS_MAX_OPERANDS];
-    double us; /* the least of all rounds */
-} timed;
 
 typedef struct figures {
     const shape *shape;
@@ -85,89 +78,14 @@ static qs_case case_of(const shape *of, const char *op, const char *pass, const 
     return one;
 }
 
-/* Ordinary values: normal ones in activations, codes all over their range, positive ones elsewhere; a piece of them over and over. */
-static qs_status operand_fill(qs_device *device, const qs_operand *operand, qs_location at) {
-    float values[PIECE];
-    char piece[PIECE * sizeof(float)];
-    const size_t bytes = qs_tensor_bytes(&operand->shape, operand->format), whole = qs_format_bytes(operand->format, PIECE);
-    const uint64_t key = qs_random_key(1, 2, 3, (uint64_t)operand->role);
-    for (int i = 0; i < PIECE; i++)
-        values[i] = is_value(operand->role) ? qs_random_normal(key, (uint64_t)i) : 0.5f + qs_random_uniform(key, (uint64_t)i);
-    if (operand->format->kind == QS_KIND_INTEGER)
-        qs_quantize_array(operand->format, QS_NEAREST_EVEN, (qs_random_stream){0}, 0.03f, PIECE, values, (int8_t *)piece);
-    else
-        qs_convert_from_fp32(operand->format, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, PIECE, values, piece);
-    for (size_t done = 0; done < bytes; done += whole)
-        QS_TRY(qs_memory_write(qs_device_queue(device, QS_QUEUE_KERNELS), qs_location_of(at.memory, at.offset + done), piece,
-                               bytes - done < whole ? bytes - done : whole));
-    return QS_OK;
-}
-
-static size_t aligned(size_t bytes) {
-    return (bytes + 63) / 64 * 64;
-}
-
-static size_t operand_bytes(const qs_operand *operand) {
-    return operand->format ? aligned(qs_tensor_bytes(&operand->shape, operand->format)) : 0;
-}
-
-static qs_status timed_make(qs_device *device, const qs_case *one, timed *out) {
-    qs_kernel_fact fact;
-    out->one = *one;
-    out->us = INFINITY;
-    QS_TRY(qs_case_check(one));
-    QS_TRY(qs_device_fact(device, one, &fact));
-    size_t bytes = aligned(fact.scratch_bytes) + 64;
-    for (int i = 0; i < one->operands; i++)
-        bytes += operand_bytes(&one->operand[i]);
-    QS_TRY(qs_memory_reserve(device, bytes, &out->memory));
-    size_t at = aligned(fact.scratch_bytes);
-    for (int i = 0; i < one->operands; i++) {
-        if (!one->operand[i].format) continue;
-        out->data[i] = qs_location_of(out->memory, at);
-        QS_TRY(operand_fill(device, &one->operand[i], out->data[i]));
-        at += operand_bytes(&one->operand[i]);
-    }
-    return qs_device_prepare(device, one, fact.kernel, out->data, qs_location_of(out->memory, 0), &out->kernel);
-}
-
-static void timed_release(timed *one) {
-    if (one->kernel) qs_kernel_release(one->kernel);
-    qs_memory_release(one->memory);
-}
-
 /* ---- Timing ---- */
-
-static qs_status timed_run(timed *one) {
-    const qs_run run = {.seed = 1, .samples = one->one.operand[0].shape.dim[0], .global_samples = 1, .loss_scale = 1};
-    double seconds;
-    QS_TRY(qs_kernel_time(one->kernel, &run, &seconds));
-    one->us = fmin(one->us, seconds * 1e6);
-    return QS_OK;
-}
 
 /* Microseconds a byte moved, by copying as much as batch_norm's forward pass holds. */
 static qs_status copy_time(qs_device *device, const timed *like, int rounds, double *us_per_byte) {
-    const qs_operand *src = &like->one.operand[0];
-    const size_t bytes = qs_tensor_bytes(&src->shape, src->format);
-    qs_queue *queue = qs_device_queue(device, QS_QUEUE_KERNELS);
-    qs_event *begin = NULL, *end = NULL;
-    double least = INFINITY;
-    qs_status status = QS_OK;
-    QS_GOTO(qs_event_create(device, &begin));
-    QS_GOTO(qs_event_create(device, &end));
-    for (int r = 0; r <= rounds; r++) {
-        QS_GOTO(qs_event_record(begin, queue));
-        QS_GOTO(qs_memory_copy(queue, like->data[0], like->data[qs_case_position(&like->one, QS_DST)], bytes));
-        QS_GOTO(qs_event_record(end, queue));
-        QS_GOTO(qs_event_wait(end));
-        least = fmin(least, qs_event_elapsed(begin, end) * 1e6);
-    }
-    *us_per_byte = least / (2 * (double)bytes);
-done:
-    qs_event_release(begin);
-    qs_event_release(end);
-    return status;
+    const size_t bytes = qs_tensor_bytes(&like->one.operand[0].shape, like->one.operand[0].format);
+    QS_TRY(timed_copy(device, like->data[0], like->data[qs_case_position(&like->one, QS_DST)], bytes, rounds, us_per_byte));
+    *us_per_byte /= 2 * (double)bytes;
+    return QS_OK;
 }
 
 static qs_status kernels_make(qs_device *device, const shape *of, const char *format, timed *all) {
@@ -175,7 +93,7 @@ static qs_status kernels_make(qs_device *device, const shape *of, const char *fo
         const bool norm = k < KINDS * PASSES;
         const qs_case one =
             case_of(of, norm ? kinds[k / PASSES] : codes[k - KINDS * PASSES], norm ? passes[k % PASSES] : "forward", format);
-        QS_TRY(timed_make(device, &one, &all[k]));
+        QS_TRY(timed_make(device, &one, NULL, &all[k]));
     }
     return QS_OK;
 }

@@ -13,7 +13,7 @@ typedef struct bench {
     const char *optimizer;               /* NULL: sgd */
     int classes, steps, threads;
     int64_t batch;
-    bool breakdown, kernels, tune, json;
+    bool breakdown, kernels, tune, loss_scaling, json;
     qs_device *device;
     const char *model; /* the one at hand */
     json_t *all, *row; /* row: of the model at hand */
@@ -60,9 +60,10 @@ static void breakdown_print(const qs_bench_figure *figure) {
 /* ---- Steps ---- */
 
 static json_t *figure_json(bench *one, const qs_bench_figure *figure) {
-    json_t *row = json_pack("{s:f,s:f,s:f,s:o,s:i,s:i}", "samples_per_s", figure->samples_per_second, "step_us", figure->step_us,
+    json_t *row = json_pack("{s:f,s:f,s:f,s:o,s:I,s:i,s:i}", "samples_per_s", figure->samples_per_second, "step_us", figure->step_us,
                             "gflop_per_s", figure->flops_per_step / figure->step_us / 1e3, "fraction_of_roof",
-                            json_number(fraction(figure->roof_us, figure->step_us)), "cases", figure->cases, "tuned", figure->tuned);
+                            json_number(fraction(figure->roof_us, figure->step_us)), "arena_bytes", (json_int_t)figure->arena_bytes,
+                            "cases", figure->cases, "tuned", figure->tuned);
     if (one->listed) json_object_set_new(row, "kernels", one->listed);
     one->listed = NULL;
     if (figure->parts > 0) {
@@ -114,6 +115,7 @@ static qs_status recipe_run(void *context, const char *recipe) {
                                         .optimizer = one->optimizer,
                                         .recompute = one->recompute,
                                         .batch = one->batch,
+                                        .loss_scaling = one->loss_scaling,
                                         .steps = one->steps,
                                         .parts = one->breakdown};
     QS_TRY(qs_bench_step(&question, one->device, &figure));
@@ -140,6 +142,7 @@ static const option_row option_rows[] = {
      .standard = "no", .excludes = "tune"},
     {OPTION(bench, batch, "batch", "N", "samples of a step"), .standard = "128", .minimum = 1},
     {OPTION(bench, optimizer, "optimizer", "NAME", NULL), .describe = optimizer_names, .usual = "sgd"},
+    {OPTION(bench, loss_scaling, "loss-scaling", NULL, "with what dynamic loss scaling takes of a step"), .excludes = "tune"},
     {OPTION(bench, input, "input", "CxHxW", "input shape"), .usual = "each model's own"},
     {OPTION(bench, classes, "classes", "N", "classes"), .usual = "each model's own", .minimum = 1},
     {OPTION(bench, steps, "steps", "N", "timed steps, or rounds of --tune"), .standard = "12", .minimum = 1},

@@ -27,6 +27,8 @@ holds 'kernels' '.models.lenet5
     and ([.["int8/bf16"].breakdown[] | select(.conversion) | .pass] | index("quantize/forward") and index("absmax/forward"))
     and ([.fp32.breakdown[] | select(.pass | startswith("conv2d")) | {key: .pass, value: .count}] | from_entries
         == {"conv2d/forward": 2, "conv2d/weight_gradient": 2, "conv2d/input_gradient": 1})'
+run --models lenet5 --recipes fp32 --batch 4 --steps 1 --breakdown --loss-scaling --backend ref
+holds 'loss scaling' '.models.lenet5.fp32 | .arena_bytes > 0 and ([.breakdown[].pass] | index("finite_check/forward"))'
 work_of() {
     jq '.models.resnet8.fp32 | .step_us * .gflop_per_s' "$work/figures"
 }

@@ -179,6 +179,7 @@ static qs_status bench_lower(const qs_bench_question *question, bench *one) {
     qs_job_default(&one->job);
     if (question->optimizer) QS_TRY(qs_job_optimizer_set(&one->job, question->optimizer));
     one->job.batch = question->batch;
+    one->job.dynamic_loss_scaling = question->loss_scaling;
     QS_TRY(qs_recipe_builtin(question->recipe, &one->recipe));
     QS_TRY(qs_model_open(question->model, question->samples, &one->graph));
     if (question->recompute) QS_TRY(recompute_bind(question->recompute, one));
@@ -224,6 +225,7 @@ static qs_status step_run(bench *one, dequantizing *passes, qs_timeline *timelin
                         .loss_scale = 1,
                         .updates = one->step++};
     QS_TRY(qs__inputs_fill(one->graph, one->schedule, one->executor));
+    QS_TRY(qs_queue_wait(qs_device_queue(one->device, QS_QUEUE_KERNELS))); /* the batch has arrived when the clock starts */
     qs_executor_observe(one->executor, passes ? dequantizing_kernel : NULL, passes);
     qs_executor_time(one->executor, timeline);
     const double begin = qs_clock();
@@ -379,6 +381,7 @@ static qs_status figure_fill(bench *one, const qs_bench_question *question, qs_b
     const double us = qs__quartiles_of(question->steps, one->us).median;
     peaks known = {.device = one->device};
     out->step_us = us;
+    out->arena_bytes = one->schedule->arena_bytes;
     out->samples_per_second = (double)question->batch / us * 1e6;
     memcpy(out->unit, one->graph->samples.unit, sizeof out->unit);
     work_sum(one->schedule, &known, out);

@@ -194,9 +194,10 @@ typedef struct qs_bench_question {
     const char *optimizer;     /* NULL: sgd */
     const char *recompute;     /* blocks that are computed again, as qs_recompute_list has them; NULL: none */
     int64_t batch;
-    int steps;       /* timed ones, behind two of warm-up */
-    bool parts;      /* what the step's parts take, as well: in as many steps again, each behind one that is timed as a whole */
-    bool dequantize; /* what dequantizing by itself would take, as well: in as many steps again, behind all others */
+    bool loss_scaling; /* with what dynamic loss scaling takes of a step; the scale stays 1 */
+    int steps;         /* timed ones, behind two of warm-up */
+    bool parts;        /* what the step's parts take, as well: in as many steps again, each behind one that is timed as a whole */
+    bool dequantize;   /* what dequantizing by itself would take, as well: in as many steps again, behind all others */
 } qs_bench_question;
 
 /* Kernels of a step that run one pass of one operator. */
@@ -213,6 +214,7 @@ typedef struct qs_bench_figure {
     double samples_per_second, step_us; /* of the median step, filling the batch not counted */
     char unit[16];                      /* what people call the model's samples: "images" */
     double flops_per_step;              /* of the model's kernels, casts excluded; what is computed again counts again */
+    size_t arena_bytes;                 /* reserved for the step */
     int cases, tuned;                   /* different cases in the step; those whose kernel was found by measurement */
     /* What the products of the step take where each runs at the device's peak for its operands' format (qs_device_peak), all other work and
      * all memory for nothing. Products with the zeros of the padding count: kernels that leave them out may pass this roof. 0: a peak is
