@@ -47,6 +47,12 @@ bench-%: setup
 	@mkdir -p bench/results
 	@QSYNC="$(CURDIR)/build/release/qsync" sh bench/$*.sh
 
+# On the machine that has the GPU and nvcc; from another one, tools/gpu-check.sh brings programs to it.
+bench-cuda-%: setup
+	@cmake --preset gpu
+	@cmake --build --preset gpu -j $(JOBS) --target qsync qsync-bench
+	@QSYNC="$(CURDIR)/build/gpu/qsync" sh bench/cuda-$*.sh
+
 experiment-%: setup
 	@test -f experiments/$*/run.sh || { echo 'there is no experiments/$*; there is:$(patsubst experiments/%/run.sh, experiment-%,$(wildcard experiments/*/run.sh))' >&2; exit 2; }
 	@$(MAKE) --no-print-directory release

@@ -177,4 +177,5 @@ def main():
     print(samples_per_second(name, number_format, batch, int(sys.argv[5]) if len(sys.argv) > 5 else 0))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -174,4 +174,5 @@ def main():
     print(json.dumps({"samples_per_s": batch / seconds, "compiled": fastest[0], "fused": fastest[1], "torch": torch.__version__}))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -15,6 +15,7 @@
 # Gradients are summed as PREDICTION_ALL_REDUCE says (shared).
 # Kernels timed by themselves, out of cache or in a hot loop, and in steps without regard to what is cold: predictions from such profiles stand
 # beside the others (contexts).
+# PREDICTION_BACKEND (cpu): of the devices, in PREDICTION_FORMATS (fp32 bf16 int8).
 # Transformers learn sentences (sst2), decoders bytes (tinyshakespeare), with Adam; a slash stands for the colon in their names.
 # PREDICTION_NAME (prediction): of the results; PREDICTION_CONTEXTS (yes): also kernels timed by themselves.
 # PREDICTION_MODELS (model:batch ...), PREDICTION_LENGTH (of texts, 128), PREDICTION_GROUPS (group:mixes ...), PREDICTION_ROUNDS (3),
@@ -27,7 +28,7 @@ bench_name=${PREDICTION_NAME:-prediction}
 . tools/launch.sh
 : "${PREDICTION_ALL_REDUCE:=shared}" "${PREDICTION_MODELS:=resnet20:32 vgg11_bn:16 mobilenet_v2:16}" "${PREDICTION_ROUNDS:=3}" \
     "${PREDICTION_GROUPS:=native:20 limited:2 two:6 four:0}" "${PREDICTION_LATER=fp32 half int8 mix0}" "${PREDICTION_REPETITIONS:=18}" \
-    "${PREDICTION_OUT:=run/$bench_name}" "${PREDICTION_CONTEXTS:=yes}" "${PREDICTION_LENGTH:=128}"
+    "${PREDICTION_BACKEND:=cpu}" "${PREDICTION_FORMATS:=fp32 bf16 int8}" "${PREDICTION_OUT:=run/$bench_name}" "${PREDICTION_CONTEXTS:=yes}" "${PREDICTION_LENGTH:=128}"
 [ -n "${QSYNC_DATA:-}" ] || { [ -d ../shared/data/cifar10 ] && export QSYNC_DATA=../shared/data; } || true
 images=shapes
 [ -d "${QSYNC_DATA:-}/cifar10" ] && images=cifar10
@@ -40,11 +41,13 @@ touch "$rows"
 ceiling=avx512_core_vnni
 "$QSYNC" devices --isa avx2_vnni --json | jq -e '[.devices[] | select(.backend == "cpu") | .formats[]] | index("int8")' > /dev/null && ceiling=avx2_vnni
 class() { # name role count isa formats
-    printf '"%s": {"role": "%s", "backend": "cpu", "count": %s, "cpu": {"isa": "%s"}, "speed": 1, "formats": [%s], "storage": [%s],
-        "memory": {"capacity": "8GiB", "limit": "100%%"}}' "$1" "$2" "$3" "$4" "$5" "$5"
+    [ "$PREDICTION_BACKEND" != cpu ] || printf '"%s": {"role": "%s", "backend": "cpu", "count": %s, "cpu": {"isa": "%s"}, "speed": 1,
+        "formats": [%s], "storage": [%s], "memory": {"capacity": "8GiB", "limit": "100%%"}}' "$1" "$2" "$3" "$4" "$5" "$5"
+    [ "$PREDICTION_BACKEND" = cpu ] || printf '"%s": {"role": "%s", "backend": "%s", "count": %s, "speed": 1, "formats": [%s], "storage": [%s],
+        "memory": {"capacity": "16GiB", "limit": "100%%"}}' "$1" "$2" "$PREDICTION_BACKEND" "$3" "$5" "$5"
 }
 cluster() { # group
-    big='"fp32", "bf16"' all='"fp32", "bf16", "int8"'
+    big='"fp32", "bf16"' all=$(echo "\"$PREDICTION_FORMATS\"" | sed 's/ /", "/g')
     case $1 in
     native) classes=$(class one inference 1 all "$all") ;;
     limited) classes=$(class one inference 1 $ceiling '"fp32", "int8"') ;;

@@ -218,11 +218,22 @@ qs_status options_require(const option_table *table, const verb_usage *usage, in
 
 /* ---- Values that many verbs take ---- */
 
+/* Whether the piece behind a comma is one more option of the name before it, as in bert:mini,length=128. */
+static bool is_option_of(const char *name, const char *piece) {
+    const size_t length = strcspn(piece, ",");
+    return strchr(name, ':') && memchr(piece, '=', length) && !memchr(piece, ':', length);
+}
+
 qs_status names_each(const char *list, qs_status (*visit)(void *context, const char *name), void *context) {
     char *copy = NULL;
     qs_status status = qs_format_text(&copy, "%s", list);
-    for (char *rest = copy, *name; status == QS_OK && (name = strsep(&rest, ",")) != NULL;)
+    for (char *rest = copy, *name; status == QS_OK && (name = strsep(&rest, ",")) != NULL;) {
+        while (rest && is_option_of(name, rest)) {
+            rest[-1] = ',';
+            strsep(&rest, ",");
+        }
         status = visit(context, name);
+    }
     free(copy);
     return status;
 }

@@ -1,0 +1,328 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# What is run on a machine with a GPU, part by part: usage: tools/gpu-check.sh PART [FOLDER] [--again]
+#
+#   build      on the machine that compiles: programs, the libraries they need and data, packed into run/gpu (GPU_DATA: folder of sets)
+#   devices    what there is: the GPU, its driver, libraries, what qsync says of it
+#   kernels    the device's tests and golden steps, all of them, whatever fails (GPU_TESTS: a pattern of names)
+#   sanitize   compute-sanitizer on our own kernels
+#   bench      kernels beside a copy, products, whole steps (bench/cuda.sh)
+#   peer       PyTorch's steps beside them
+#   predict    random mixes of formats: predicted and measured steps
+#   demo       two unlike classes of one GPU: profiles, plans, training (examples/demo-gpu.sh)
+#   accuracy   resnet20 on CIFAR-10 in several formats, for GPU_SECONDS (150)
+#   all        the parts behind build, in this order
+#
+# FOLDER (run/gpu-results) receives of each part PART.log, its JSON, and PART.done once it has come to its end: a part that has is not run
+# again, unless --again is said. A part ends by itself within nine minutes, or is ended (GPU_LIMIT: seconds for a part, at most). Nothing
+# is fetched, built or installed but by `build`, and git is not needed: a copy of the tree and of run/gpu is enough.
+#
+# The GPU's libraries are those of QSYNC_CUDA_LIBRARIES (folders), else the system's, else those that python3's packages bring.
+set -eu
+cd "$(dirname "$0")/.."
+package=run/gpu
+programs=$package/programs
+
+# ---- build: on the machine that compiles --------------------------------------------------------------------------------------------
+
+# Copies the libraries that programs need beside the C library's own.
+libraries_pack() { # LIB PROGRAM...
+    lib=$1
+    shift
+    ldd "$@" | sed -n 's/^.* => \(\/[^ ]*\) .*/\1/p' | sort -u |
+        grep -vE '/(libc|libm|libpthread|libdl|librt|ld-linux[^/]*)\.so[.0-9]*$' | while read -r file; do
+        cp -L "$file" "$lib/"
+    done
+}
+
+# One training file of CIFAR-10 and half of the test images, and SST-2 with its vocabulary: packed once.
+data_pack() {
+    from=${GPU_DATA:-${QSYNC_DATA:-../shared/data}} to=$package/data
+    [ ! -f "$package/data.tar.xz" ] || return 0
+    [ -d "$from/cifar10" ] || { echo "gpu-check: no cifar10 in $from: what needs it will train on generated images" >&2; return 0; }
+    mkdir -p "$to/cifar10" "$to/text" "$to/vocab"
+    gzip -dc "$from/cifar10/data_batch_1.bin.gz" > "$to/cifar10/data_batch_1.bin"
+    gzip -dc "$from/cifar10/test_batch.bin.gz" | head -c $((5000 * 3073)) > "$to/cifar10/test_batch.bin"
+    [ ! -d "$from/text/sst2" ] || cp -rL "$from/text/sst2" "$to/text/"
+    [ ! -d "$from/vocab/bert-uncased" ] || cp -rL "$from/vocab/bert-uncased" "$to/vocab/"
+    tar -C "$package" -cf - data | xz -T1 -6 > "$package/data.tar.xz"
+    rm -rf "$to"
+}
+
+part_build() {
+    cmake --preset gpu > /dev/null
+    # The tests of the device, golden steps, and what is known to ask nothing of a device that only the host's memory gives.
+    ctest --test-dir build/gpu -N | sed -n 's/^ *Test *#[0-9]*: //p' | grep -E '^cuda\.[a-z]+\.|^far\.(train|profiler|generate)\.|^train\.golden$' |
+        sed 's/^\(cuda\|far\)\.//' | sort -u > build/gpu/gpu_tests
+    targets=$(sed 's/\./_/; s/^/test_/' build/gpu/gpu_tests)
+    # shellcheck disable=SC2086
+    cmake --build --preset gpu -j "${GPU_JOBS:-$(nproc)}" --target qsync qsync-bench qsync-far $targets
+    to=$package/programs
+    rm -rf "$to" "$package/programs.tar.xz"
+    mkdir -p "$to/bin" "$to/lib"
+    cp build/gpu/gpu_tests "$to/tests"
+    cp build/gpu/qsync build/gpu/qsync-bench build/gpu/qsync-far "$to/bin/"
+    cp "$(command -v jq)" "$to/bin/jq-alone"
+    for target in $targets; do
+        cp "build/gpu/tests/$target" "$to/bin/"
+    done
+    strip "$to"/bin/*
+    libraries_pack "$to/lib" "$to"/bin/*
+    # shellcheck disable=SC2016 # for the shell that runs it
+    printf '#!/bin/sh\nfolder=$(dirname "$0")\nLD_LIBRARY_PATH=$folder/../lib exec "$folder/jq-alone" "$@"\n' > "$to/bin/jq"
+    chmod +x "$to/bin/jq"
+    { git rev-parse --short HEAD && git diff --quiet HEAD || echo -dirty; } | tr -d '\n' > "$to/commit"
+    # Programs are much alike: a window that holds them all finds what they share.
+    tar -C "$package" -cf - programs | xz -T1 --lzma2=preset=3,dict=256MiB > "$package/programs.tar.xz"
+    rm -rf "$to"
+    data_pack
+    bytes=$(cat "$package"/*.tar.xz | wc -c)
+    echo "gpu-check: $package: $((bytes / 1048576 + 1)) MiB, $(wc -l < build/gpu/gpu_tests) test programs"
+    [ "$bytes" -lt $((55 << 20)) ] || { echo "gpu-check: more than 55 MiB" >&2; exit 1; }
+}
+
+# ---- Where things are, on the machine with the GPU ------------------------------------------------------------------------------------
+
+unpack() {
+    for what in programs data; do
+        packed=$package/$what.tar.xz
+        [ ! -d "$package/$what" ] && [ -f "$packed" ] || continue
+        if command -v xz > /dev/null; then
+            xz -dc "$packed" | tar -C "$package" -xf -
+        else
+            python3 -c 'import sys, tarfile; tarfile.open(sys.argv[1], "r:xz").extractall(sys.argv[2])' "$packed" "$package"
+        fi
+    done
+    [ -d "$package/programs" ] || { echo "gpu-check: no $package/programs.tar.xz: tools/gpu-check.sh build makes it" >&2; exit 1; }
+}
+
+# Folders with the libraries that neither the environment names nor the system has.
+libraries_find() {
+    files="libcublasLt.so.13 libcudnn.so.9 libnccl.so.2"
+    missing=no
+    for file in $files; do
+        ldconfig -p 2> /dev/null | grep -q "[[:space:]]$file " || missing=yes
+    done
+    [ $missing = yes ] || return 0
+    python3 - $files << 'PYTHON'
+import glob
+import os
+import sys
+
+folders = []
+for base in ["/usr/local/cuda/lib64"] + [one for path in sys.path for one in sorted(glob.glob(os.path.join(path, "nvidia", "*", "lib")))]:
+    if base not in folders and any(os.path.exists(os.path.join(base, file)) for file in sys.argv[1:]):
+        folders.append(base)
+print(":".join(folders))
+PYTHON
+}
+
+environment_set() {
+    here=$(pwd)
+    PATH=$here/$programs/bin:$PATH
+    python_libraries=${LD_LIBRARY_PATH:-} # PyTorch brings its own
+    : "${QSYNC_CUDA_LIBRARIES:=$(libraries_find || true)}"
+    [ -z "$QSYNC_CUDA_LIBRARIES" ] || LD_LIBRARY_PATH=$QSYNC_CUDA_LIBRARIES${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    QSYNC=$here/$programs/bin/qsync
+    QSYNC_BENCH=$here/$programs/bin/qsync-bench
+    QSYNC_FAR=$here/$programs/bin/qsync-far
+    QSYNC_COMMIT=$(cat "$programs/commit")
+    [ ! -d "$package/data/cifar10" ] || QSYNC_DATA=$here/$package/data
+    : "${LD_LIBRARY_PATH:=}" "${QSYNC_DATA:=}"
+    export PATH LD_LIBRARY_PATH QSYNC QSYNC_BENCH QSYNC_FAR QSYNC_CUDA_LIBRARIES QSYNC_COMMIT QSYNC_DATA
+}
+
+# ---- Parts ----------------------------------------------------------------------------------------------------------------------------
+
+say() {
+    echo "== $*"
+}
+
+part_devices() {
+    nvidia-smi --query-gpu=name,uuid,driver_version,memory.total,memory.used,compute_cap,clocks.sm,clocks.mem,power.limit --format=csv || true
+    nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,COMPUTE,ECC > "$out/nvidia-smi.txt" 2>&1 || true
+    uname -srm
+    ldd --version | head -n 1
+    nproc
+    echo "libraries: ${QSYNC_CUDA_LIBRARIES:-those of the system}"
+    ldd "$QSYNC" | grep 'not found' || true
+    "$QSYNC" devices || true
+    "$QSYNC" devices --peaks --json > "$out/devices.json" || true
+    say "commit $QSYNC_COMMIT"
+}
+
+# One test, in a process of its own: what it printed, and a line of how it ended.
+part_test() { # NAME PROGRAM [OPERATOR]
+    begin=$(date +%s)
+    code=0
+    export QSYNC_TEST_DEVICE=cuda QS_SOURCE="$here" QS_TEST_SHARED="$here/$package" OMP_NUM_THREADS=1 QSYNC_CACHE=off
+    # shellcheck disable=SC2086
+    timeout --foreground -k 5 "${GPU_TEST_LIMIT:-100}" ${GPU_TEST_UNDER:-} "$programs/bin/$2" ${3:-} > "$out/tests/$1.log" 2>&1 || code=$?
+    echo "$1 $code $(($(date +%s) - begin))" > "$out/tests/$1.end"
+}
+
+operators() {
+    sed -n 's/^QS_OP(\([a-z0-9_]*\)).*/\1/p' src/op/ops.def
+}
+
+# Names and programs of the tests. The device's own goes through the operators one by one: a kernel that fails takes its process with it.
+tests_list() {
+    while read -r test; do
+        program=test_$(echo "$test" | sed 's/\./_/')
+        [ "$test" = device.cuda ] || { echo "$test $program" && continue; }
+        for operator in $(operators); do
+            echo "$test.$operator $program $operator"
+        done
+    done < "$programs/tests" | grep -E "${GPU_TESTS:-.}" || true
+}
+
+# Runs what tests_list says; what failed is told in a few lines each, all of it is in FOLDER.
+tests_run() { # NAME OF THE JSON
+    tests=$out/tests
+    rm -rf "$tests"
+    mkdir -p "$tests"
+    tests_list > "$tests/list"
+    xargs -L 1 -P "${GPU_JOBS:-8}" sh tools/gpu-check.sh test "$out" < "$tests/list" || true
+    find "$tests" -name '*.end' -exec cat {} + | sort > "$tests/ends"
+    jq -Rn '[inputs | split(" ") | {name: .[0], code: (.[1] | tonumber), seconds: (.[2] | tonumber)}]' "$tests/ends" > "$out/$1.json"
+    grep -hE '^[a-z0-9_]+ +[0-9]+ passed \(by|^    refused' "$tests"/*.log || true
+    while read -r name code seconds; do
+        [ "$code" != 0 ] || continue
+        say "$name: exit code $code after $seconds s"
+        grep -vE '^\[ +(RUN|OK|PASSED|SKIPPED) |passed \(by|^    refused' "$tests/$name.log" | cut -c 1-240 | head -n "${GPU_LINES:-8}" || true
+    done < "$tests/ends"
+    say "$(jq -r '"\(map(select(.code == 0)) | length) tests passed, \(map(select(.code != 0)) | length) failed; the longest: \(sort_by(-.seconds)[:3]
+        | map("\(.name) \(.seconds) s") | join(", "))"' "$out/$1.json")"
+    jq -e 'length > 0 and all(.code == 0)' "$out/$1.json" > /dev/null
+}
+
+part_kernels() {
+    tests_run kernels
+}
+
+# What is not ours is not looked into.
+part_sanitize() {
+    command -v compute-sanitizer > /dev/null || { say "no compute-sanitizer here" && return 1; }
+    GPU_TESTS='^device\.cuda\.' GPU_TEST_UNDER='compute-sanitizer --tool memcheck --leak-check no --error-exitcode 99'
+    export GPU_TESTS GPU_TEST_UNDER
+    failed=0
+    tests_run memcheck || failed=1
+    GPU_TEST_UNDER='compute-sanitizer --tool racecheck --error-exitcode 99'
+    tests_run racecheck || failed=1
+    return $failed
+}
+
+bench_results() { # NAME...
+    for name; do
+        [ ! -f "bench/results/$name.json" ] || cp "bench/results/$name.json" "$out/"
+    done
+}
+
+part_bench() {
+    failed=0
+    sh bench/cuda-kernels.sh || failed=1
+    GPU_OUT=$out/step sh bench/cuda-step.sh ours || failed=1
+    bench_results cuda-kernels cuda-step
+    return $failed
+}
+
+part_peer() {
+    failed=0
+    GPU_OUT=$out/step LD_LIBRARY_PATH=$python_libraries sh bench/cuda-step.sh peer || failed=1
+    bench_results cuda-step
+    return $failed
+}
+
+part_predict() {
+    failed=0
+    PREDICTION_BACKEND=cuda PREDICTION_NAME=cuda-prediction PREDICTION_OUT=$out/prediction PREDICTION_CONTEXTS=no PREDICTION_ROUNDS=1 \
+        PREDICTION_MODELS="${GPU_MODELS:-resnet20:256}" PREDICTION_GROUPS="${GPU_GROUPS:-native:20}" PREDICTION_REPETITIONS="${GPU_REPETITIONS:-10}" \
+        sh bench/prediction.sh || failed=1
+    bench_results cuda-prediction
+    return $failed
+}
+
+part_demo() {
+    DEMO_OUT=$out/demo sh examples/demo-gpu.sh
+}
+
+part_accuracy() {
+    ACCURACY_OUT=$out/accuracy ACCURACY_SECONDS=${GPU_SECONDS:-150} sh bench/cuda-accuracy.sh
+    bench_results cuda-accuracy
+}
+
+# ---- A part with its limit ----------------------------------------------------------------------------------------------------------------
+
+limit_of() {
+    case $1 in
+    devices) limit=60 ;;
+    kernels | sanitize | bench | accuracy) limit=300 ;;
+    peer) limit=170 ;;
+    predict | demo) limit=180 ;;
+    esac
+    [ "$limit" -le "${GPU_LIMIT:-530}" ] || limit=$GPU_LIMIT
+}
+
+# What the part prints is in its log as well; it has come to its end when its time was not up.
+part_run() { # NAME
+    if [ -f "$out/$1.done" ] && [ $again = no ]; then
+        echo "gpu-check: $1 is done in $out (--again runs it again)"
+        return 0
+    fi
+    limit_of "$1"
+    rm -f "$out/$1.done" "$out/$1.code"
+    begin=$(date +%s)
+    echo "==== $1, for $limit s at most"
+    {
+        code=0
+        timeout -k 10 "$limit" sh tools/gpu-check.sh inside "$out" "$1" 2>&1 || code=$?
+        echo $code > "$out/$1.code"
+    } | tee "$out/$1.log"
+    code=$(cat "$out/$1.code")
+    echo "==== $1: exit code $code after $(($(date +%s) - begin)) s"
+    case $code in
+    124 | 137) return 1 ;; # may be run again
+    esac
+    mv "$out/$1.code" "$out/$1.done"
+    [ "$code" -eq 0 ]
+}
+
+parts="devices kernels sanitize bench peer predict demo accuracy"
+part=${1:-}
+[ $# -eq 0 ] || shift
+out=run/gpu-results
+again=no
+case $part in
+test | inside) # as this script calls itself: the folder, then what is to be run
+    out=$1
+    shift
+    environment_set
+    [ "$part" = test ] || part=$1
+    "part_$part" "$@"
+    exit
+    ;;
+esac
+for argument; do
+    case $argument in
+    --again) again=yes ;;
+    -*) echo "gpu-check: unknown option $argument" >&2 && exit 2 ;;
+    *) out=$argument ;;
+    esac
+done
+case " build all $parts " in
+*" $part "*) ;;
+*) echo "usage: tools/gpu-check.sh build | all | $(echo "$parts" | sed 's/ / | /g') [FOLDER] [--again]" >&2 && exit 2 ;;
+esac
+if [ "$part" = build ]; then
+    part_build
+    exit
+fi
+unpack
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+[ "$part" != all ] || part=$parts
+failed=0
+for one in $part; do
+    part_run "$one" || failed=1
+done
+exit $failed
