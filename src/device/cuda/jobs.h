@@ -10,10 +10,6 @@
 /* qs__cuda_kernel_of(name, job type): head of a kernel of ours; its job is `job`. */
 #define QS_CUDA_GLOBAL(name, job_type) extern "C" __global__ void name(const __grid_constant__ job_type job)
 #define QS_CUDA_INLINE __host__ __device__ __forceinline__
-/* Dynamic shared memory of the block, as an array. */
-#define QS_CUDA_SHARED(type, name)                          \
-    extern __shared__ __align__(16) unsigned char bytes_[]; \
-    type *const name = (type *)bytes_
 #elif defined(__cplusplus)
 #include "cuda_shim.h" /* of the tests: blocks and threads as loops */
 #define QS_CUDA_INLINE inline
