@@ -35,7 +35,7 @@ static qs_status absmax_run(qs__cuda_kernel *kernel, const qs_run *run) {
     const qs__cuda_absmax_job job = {.src = qs__cuda_values_of(kernel, QS_SRC),
                                      .absmax = qs__cuda_at(kernel, QS_ABSMAX),
                                      .transform = qs__cuda_hadamard_of(&kernel->one)};
-    const int each = job.transform.block ? job.transform.block : 8;
+    const int each = job.transform.block ? 2 : 8;
     (void)run;
     QS_TRY(qs__cuda_clear(kernel, job.absmax, sizeof(float)));
     return qs__cuda_launch(kernel, 0, qs__cuda_blocks(kernel->cuda, job.src.count, QS__CUDA_THREADS, each), QS__CUDA_THREADS, 0, &job);

@@ -28,17 +28,12 @@ QS_CUDA_GLOBAL(absmax, qs__cuda_absmax_job) {
 }
 
 QS_CUDA_GLOBAL(absmax_transformed, qs__cuda_absmax_job) {
+    const int64_t groups = transform_groups(job.transform, job.src.count);
     uint32_t high = 0;
-    with_block(job.transform.block, [&](auto size) {
-        constexpr int block = decltype(size)::value;
-        for (int64_t b = thread_number(); b < job.src.count / block; b += thread_count()) {
-            float x[block];
-            block_load<block>(job.src, job.transform, b, x);
-            QS_CUDA_UNROLL
-            for (int j = 0; j < block; j++)
-                high = largest(high, magnitude_of(x[j]));
-        }
-    });
+    for (int64_t g = thread_number() / WARP; g < groups; g += thread_count() / WARP) {
+        const transformed two = transform_load(job.src, job.transform, g);
+        high = largest(high, largest(magnitude_of(two.x[0]), magnitude_of(two.x[1])));
+    }
     high = block_max(high);
     if (threadIdx.x == 0) atomicMax(pointer<unsigned>(job.absmax), high);
 }

@@ -38,7 +38,7 @@ static qs__cuda_quantize_job job_of(const qs__cuda_kernel *kernel, const qs_run 
 }
 
 static qs_status codes_run(qs__cuda_kernel *kernel, int index, const qs__cuda_quantize_job *job) {
-    const int each = job->transform.block ? job->transform.block : 8;
+    const int each = job->transform.block ? 2 : 8;
     return qs__cuda_launch(kernel, index, qs__cuda_blocks(kernel->cuda, job->src.count, QS__CUDA_THREADS, each), QS__CUDA_THREADS, 0, job);
 }
 

@@ -93,28 +93,23 @@ QS_CUDA_GLOBAL(quantize, qs__cuda_quantize_job) {
     with_rounding(job.rounding, [&](auto rounding) { quantize_all<decltype(rounding)::value>(job); });
 }
 
-/* Codes of what a transform makes of each block; a thread writes those of one. */
-template <int rounding> QS_CUDA_DEVICE void quantize_blocks(const qs__cuda_quantize_job &job) {
+/* Codes of what a transform makes of them. */
+QS_CUDA_GLOBAL(quantize_transformed, qs__cuda_quantize_job) {
     const fixed_range range = fixed_range_of(job.dst.format);
     const float factor = row_factor(job, 0, thread_number() == 0);
-    with_block(job.transform.block, [&](auto size) {
-        constexpr int block = decltype(size)::value;
-        for (int64_t b = thread_number(); b < job.src.count / block; b += thread_count()) {
-            const int64_t start = block_start(job.transform, b);
-            float x[block];
-            block_load<block>(job.src, job.transform, b, x);
-            QS_CUDA_UNROLL
-            for (int j = 0; j < block; j++) {
-                const int64_t i = start + j * job.transform.run;
-                const uint32_t half = rounding == QS_STOCHASTIC ? random_half(job.draws.key, draw_counter(job.draws, i)) : 0;
-                pointer<int8_t>(job.dst.at)[i] = (int8_t)quantize_scaled<rounding>(range, x[j] * factor, half);
-            }
+    const int64_t groups = transform_groups(job.transform, job.src.count);
+    for (int64_t g = thread_number() / WARP; g < groups; g += thread_count() / WARP) {
+        const transformed two = transform_load(job.src, job.transform, g);
+        for (int half = 0; half < 2; half++) {
+            const int64_t i = two.element[half];
+            if (i < 0) continue;
+            const float y = (half ? two.x[1] : two.x[0]) * factor;
+            const uint32_t draw = job.rounding == QS_STOCHASTIC ? random_half(job.draws.key, draw_counter(job.draws, i)) : 0;
+            with_rounding(job.rounding, [&](auto rounding) {
+                pointer<int8_t>(job.dst.at)[i] = (int8_t)quantize_scaled<decltype(rounding)::value>(range, y, draw);
+            });
         }
-    });
-}
-
-QS_CUDA_GLOBAL(quantize_transformed, qs__cuda_quantize_job) {
-    with_rounding(job.rounding, [&](auto rounding) { quantize_blocks<decltype(rounding)::value>(job); });
+    }
 }
 
 /* ---- And back ----------------------------------------------------------------------------------------------------------------------------- */
