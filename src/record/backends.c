@@ -51,6 +51,7 @@ static const qs__field cuda_class_fields[] = {
 const qs__record qs__cuda_class_record = {QS__FIELDS(cuda_class_fields), .layout = QS__ONE_LINE};
 
 static const qs__field cuda_profile_fields[] = {
+    {"threads", QS__COUNT, QS__REQUIRED, QS__AT(qs_class_profile, threads), .low = 1, .text = "as in the cluster file"},
     {"architecture", QS__NAME, QS__REQUIRED, QS__AT(qs_class_profile, isa),
      .text = "of the GPU (`sm_90`), or `published` where it was estimated"},
     {"cache_bytes", QS__INTEGER, QS__LEFT_OUT, QS__AT(qs_class_profile, cache_bytes), .unit = "bytes", .absent = "no such model",

@@ -147,9 +147,10 @@ TEST(profiles) {
     free(other);
     free(again);
     text = replaced(profile_sample, "\"backend\": \"cpu\"", "\"backend\": \"cuda\"");
-    other = replaced(text, "\"cpu\": {\"threads\": 1, \"isa\": \"all\",", "\"cuda\": {\"architecture\": \"sm_90\",");
+    other = replaced(text, "\"cpu\": {\"threads\": 1, \"isa\": \"all\",", "\"cuda\": {\"threads\": 2, \"architecture\": \"sm_90\",");
     assert_ok(qs_profile_parse(other, "p", &profile));
     assert_string_equal(profile.class_[0].isa, "sm_90");
+    assert_int_equal(profile.class_[0].threads, 2);
     assert_int_equal(profile.class_[0].cache_bytes, 128);
     assert_ok(qs_profile_text(&profile, &again));
     assert_string_equal(again, other);

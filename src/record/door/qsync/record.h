@@ -305,7 +305,7 @@ typedef struct qs_class_profile {
     char library[64], build[64], date[32];
     double speed;
     char isa[64];        /* of cuda: the architecture, "sm_90" */
-    int threads;         /* of backends cpu, ref and far */
+    int threads;         /* 0: the backend has none */
     int64_t cache_bytes; /* 0: no such model */
     qs_conditions conditions;
     qs_quality quality;
