@@ -5,16 +5,6 @@
 
 #include "cuda/values.cuh"
 
-/* Numbers of fp32 that are no operand. */
-QS_CUDA_DEVICE qs__cuda_values fp32_values(uint64_t at, int64_t count) {
-    qs__cuda_values v = {};
-    v.at = at;
-    v.count = count;
-    v.format.kind = QS__CUDA_FP32;
-    v.format.bits = 32;
-    return v;
-}
-
 /* i is a multiple of `each`. */
 template <int each> QS_CUDA_DEVICE void load_each(const qs__cuda_values &v, int64_t i, float x[each]) {
     if constexpr (each == 8)
@@ -30,7 +20,32 @@ template <int each> QS_CUDA_DEVICE void store_each(const qs__cuda_values &v, int
         value_store(v, i, x[0]);
 }
 
-/* The same of bytes. */
+/* The same of fp32 that is no operand, whole eights always. */
+template <int each> QS_CUDA_DEVICE void load_floats(uint64_t at, int64_t i, float x[each]) {
+    const float *const from = pointer<const float>(at) + i;
+    if constexpr (each == 8) {
+        const packet<4> low = packet_load<4>(from), high = packet_load<4>(from + 4);
+        memcpy(x, &low, sizeof low);
+        memcpy(x + 4, &high, sizeof high);
+    } else {
+        x[0] = from[0];
+    }
+}
+
+template <int each> QS_CUDA_DEVICE void store_floats(uint64_t at, int64_t i, const float x[each]) {
+    float *const to = pointer<float>(at) + i;
+    if constexpr (each == 8) {
+        packet<4> low, high;
+        memcpy(&low, x, sizeof low);
+        memcpy(&high, x + 4, sizeof high);
+        packet_store(to, low);
+        packet_store(to + 4, high);
+    } else {
+        to[0] = x[0];
+    }
+}
+
+/* And of bytes. */
 template <int each> QS_CUDA_DEVICE void load_bytes(uint64_t at, int64_t i, uint8_t x[each]) {
     if constexpr (each == 8) {
         const packet<2> in = packet_load<2>(pointer<const uint8_t>(at) + i);

@@ -48,13 +48,13 @@ QS_CUDA_GLOBAL(qs__rotary_angles, qs__rotary_job) {
 }
 
 template <int each> QS_CUDA_DEVICE void rotate(const qs__rotary_job &job) {
-    const int64_t pieces = job.half / each, angles = job.positions * job.half;
+    const int64_t pieces = job.half / each;
     for (int64_t i = thread_number(); i < job.rows * job.heads * pieces; i += thread_count()) {
         const int64_t head = i / pieces, pair = i % pieces * each, row = head / job.heads; /* head: of all rows */
         const int64_t first = head * 2 * job.half + pair, second = first + job.half, angle = row % job.positions * job.half + pair;
         float x[each], y[each], cosine[each], sine[each];
-        load_each<each>(fp32_values(job.cosine, angles), angle, cosine);
-        load_each<each>(fp32_values(job.sine, angles), angle, sine);
+        load_floats<each>(job.cosine, angle, cosine);
+        load_floats<each>(job.sine, angle, sine);
         load_each<each>(job.from, first, x);
         load_each<each>(job.from, second, y);
         QS_CUDA_UNROLL

@@ -93,12 +93,11 @@ template <int each> QS_CUDA_DEVICE void short_row(const qs__table_job &job, int6
     const int lane = (int)threadIdx.x % WARP;
     const int position = lane < count ? pointer<const int>(job.list)[row * QS__READERS + lane] : INT32_MAX;
     const int mine = count > 1 ? sorted(position, count) : position;
-    const qs__cuda_values sums = fp32_values(job.sums, job.rows * job.columns);
     for (int64_t begin = 0; begin < job.columns; begin += WARP * each) {
         const int64_t column = begin + lane * each;
         const bool inside = column < job.columns;
         float sum[each] = {0};
-        if (job.accumulate && inside) load_each<each>(sums, row * job.columns + column, sum);
+        if (job.accumulate && inside) load_floats<each>(job.sums, row * job.columns + column, sum);
         for (int k = 0; k < count; k++) {
             const int64_t reader = __shfl_sync(WHOLE_WARP, mine, k);
             float x[each];
@@ -108,7 +107,7 @@ template <int each> QS_CUDA_DEVICE void short_row(const qs__table_job &job, int6
             for (int j = 0; j < each; j++)
                 sum[j] += x[j];
         }
-        if (inside) store_each<each>(sums, row * job.columns + column, sum);
+        if (inside) store_floats<each>(job.sums, row * job.columns + column, sum);
     }
 }
 
