@@ -3,6 +3,7 @@
 #include "timed.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { PIECE = 1 << 12 };
 
@@ -18,16 +19,27 @@ static size_t operand_bytes(const qs_operand *operand) {
     return operand->format ? aligned(qs_tensor_bytes(&operand->shape, operand->format)) : 0;
 }
 
+/* What integers an operand holds: rows of a table at random, all positions kept, the first class, the first place. */
+static int32_t integer_of(const qs_case *one, qs_role role, uint32_t random) {
+    const bool table = role == QS_IDS && one->attributes.vocabulary > 0;
+    return table ? (int32_t)(random % (uint32_t)one->attributes.vocabulary) : role == QS_KEEP;
+}
+
 /* The first piece is written, the device copies it over the rest. */
-static qs_status operand_fill(qs_device *device, const qs_operand *operand, qs_location at) {
+static qs_status operand_fill(qs_device *device, const qs_case *one, const qs_operand *operand, qs_location at) {
     static float values[PIECE];
+    static int32_t integers[PIECE];
     static char piece[PIECE * sizeof(float)];
     const size_t bytes = qs_tensor_bytes(&operand->shape, operand->format), whole = qs_format_bytes(operand->format, PIECE);
     const uint64_t key = qs_random_key(1, 2, 3, (uint64_t)operand->role);
     qs_queue *queue = qs_device_queue(device, QS_QUEUE_KERNELS);
-    for (int i = 0; i < PIECE; i++)
+    for (int i = 0; i < PIECE; i++) {
         values[i] = is_value(operand->role) ? qs_random_normal(key, (uint64_t)i) : 0.5f + qs_random_uniform(key, (uint64_t)i);
-    if (operand->format->kind == QS_KIND_INTEGER)
+        integers[i] = integer_of(one, operand->role, qs_random_bits(key, (uint64_t)i));
+    }
+    if (qs_role_is_integers(operand->role))
+        memcpy(piece, integers, sizeof integers);
+    else if (operand->format->kind == QS_KIND_INTEGER)
         qs_quantize_array(operand->format, QS_NEAREST_EVEN, (qs_random_stream){0}, 0.03f, PIECE, values, (int8_t *)piece);
     else
         qs_convert_from_fp32(operand->format, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, PIECE, values, piece);
@@ -52,7 +64,7 @@ qs_status timed_make(qs_device *device, const qs_case *one, const char *kernel, 
     for (int i = 0; i < one->operands; i++) {
         if (!one->operand[i].format) continue;
         out->data[i] = qs_location_of(out->memory, at);
-        QS_TRY(operand_fill(device, &one->operand[i], out->data[i]));
+        QS_TRY(operand_fill(device, one, &one->operand[i], out->data[i]));
         at += operand_bytes(&one->operand[i]);
     }
     return qs_device_prepare(device, one, kernel, out->data, qs_location_of(out->memory, 0), &out->kernel);
