@@ -97,15 +97,16 @@ struct hyperbolic_tangent {
     }
 };
 
+/* Behind the last element zeros are read, and stay zeros. */
 template <typename curve> QS_CUDA_DEVICE void forward(const qs__elementwise_job &job) {
     uint32_t seen = 0;
     for (int64_t i = 8 * thread_number(); i < job.src.count; i += 8 * thread_count()) {
         float x[8];
         value_load8(job.src, i, x);
-        for (int k = 0; k < 8; k++) {
+        QS_CUDA_UNROLL
+        for (int k = 0; k < 8; k++)
             x[k] = curve::value(x[k]);
-            absmax_see(seen, i + k < job.src.count ? x[k] : 0);
-        }
+        absmax_see8(job.absmax, seen, x);
         value_store8(job.dst, i, x);
     }
     absmax_deliver(job.absmax, job.dst.format, seen);
@@ -117,10 +118,10 @@ template <typename curve> QS_CUDA_DEVICE void backward(const qs__elementwise_job
         float x[8], diff[8];
         value_load8(job.src, i, x);
         value_load8(job.diff, i, diff);
-        for (int k = 0; k < 8; k++) {
+        QS_CUDA_UNROLL
+        for (int k = 0; k < 8; k++)
             x[k] = diff[k] * curve::slope(x[k]);
-            absmax_see(seen, i + k < job.src.count ? x[k] : 0);
-        }
+        absmax_see8(job.absmax, seen, x);
         value_store8(job.dst, i, x);
     }
     absmax_deliver(job.absmax, job.dst.format, seen);

@@ -5,9 +5,12 @@
 
 #include "cuda/values.cuh"
 
-/* Magnitudes are compared as bits: those of a NaN are above all others. */
-QS_CUDA_DEVICE void absmax_see(uint32_t &seen, float value) {
-    seen = largest(seen, bits_of(value) & MAGNITUDE_BITS);
+/* What a thread stores next, where somebody wants to know. Magnitudes are compared as bits: those of a NaN are above all others. */
+QS_CUDA_DEVICE void absmax_see8(uint64_t at, uint32_t &seen, const float x[8]) {
+    if (at == 0) return; /* for all */
+    QS_CUDA_UNROLL
+    for (int k = 0; k < 8; k++)
+        seen = largest(seen, bits_of(x[k]) & MAGNITUDE_BITS);
 }
 
 /* Raises the fp32 at `at` (0: nothing to do) to the largest of what the block's threads saw, as `format` stores it: rounding keeps the order

@@ -4,7 +4,7 @@
 
 #include "cuda/operands.h"
 
-#include <string.h>
+#include <math.h>
 
 enum { THREADS = 256 };
 
@@ -60,6 +60,7 @@ qs_status qs__cuda_build_multiply(qs__cuda_kernel *kernel) {
 
 /* ---- dropout ---- */
 
+/* A draw is uniform in its upper 24 bits: these are compared, not the number below 1 that they make. */
 static qs_status run_dropout(qs__cuda_kernel *kernel, const qs_run *run) {
     const bool forward = qs__cuda_is_forward(kernel);
     const double probability = kernel->one.attributes.probability;
@@ -69,7 +70,7 @@ static qs_status run_dropout(qs__cuda_kernel *kernel, const qs_run *run) {
                                  .key = rows.key,
                                  .first = rows.first,
                                  .scale = 1 / (1 - probability),
-                                 .threshold = (float)probability};
+                                 .least = (uint32_t)ceil((double)(float)probability * 0x1p24) << 8};
     return qs__cuda_launch(kernel, 0, qs__cuda_blocks(kernel->cuda, job.dst.count, THREADS, 8), THREADS, 0, &job);
 }
 

@@ -9,21 +9,23 @@
 /* A thread's eights of elements. */
 #define EACH_EIGHT(i, total) for (int64_t i = 8 * thread_number(); i < (total); i += 8 * thread_count())
 
+/* A NaN is neither below 0 nor above a ceiling; where there is none, nothing is above. */
 QS_CUDA_GLOBAL(qs__relu, qs__elementwise_job) {
-    const float ceiling = job.ceiling > 0 ? job.ceiling : float_of(INFINITY_BITS);
+    const float ceiling = job.ceiling > 0 ? job.ceiling : float_of(QUIET_NAN_BITS);
     uint32_t seen = 0;
     EACH_EIGHT(i, job.src.count) {
         float x[8];
         uint32_t inside = 0;
         value_load8(job.src, i, x);
-        for (int k = 0; k < 8; k++) { /* a NaN is neither below nor above, and infinity is what no ceiling leaves */
-            const bool below = x[k] <= 0, above = x[k] >= ceiling && job.ceiling > 0;
+        QS_CUDA_UNROLL
+        for (int k = 0; k < 8; k++) {
+            const bool below = x[k] <= 0, above = x[k] >= ceiling;
             x[k] = below ? 0 : above ? ceiling : x[k];
-            inside |= (uint32_t)(!below && !above && i + k < job.src.count) << k;
-            absmax_see(seen, x[k]);
+            inside |= below || above ? 0 : 1u << k;
         }
+        absmax_see8(job.absmax, seen, x);
         value_store8(job.dst, i, x);
-        if (job.mask) ((uint8_t *)job.mask)[i / 8] = (uint8_t)inside;
+        if (job.mask) pointer<uint8_t>(job.mask)[i / 8] = (uint8_t)inside; /* 0 behind the last element: so it was read */
     }
     absmax_deliver(job.absmax, job.dst.format, seen);
 }
@@ -32,45 +34,39 @@ QS_CUDA_GLOBAL(qs__relu_gradient, qs__elementwise_job) {
     uint32_t seen = 0;
     EACH_EIGHT(i, job.diff.count) {
         float x[8];
-        const uint32_t inside = ((const uint8_t *)job.mask)[i / 8];
+        const uint32_t inside = pointer<const uint8_t>(job.mask)[i / 8];
         value_load8(job.diff, i, x);
-        for (int k = 0; k < 8; k++) {
-            if (!(inside >> k & 1)) x[k] = 0;
-            absmax_see(seen, x[k]);
-        }
+        QS_CUDA_UNROLL
+        for (int k = 0; k < 8; k++)
+            x[k] = inside >> k & 1 ? x[k] : 0;
+        absmax_see8(job.absmax, seen, x);
+        value_store8(job.dst, i, x);
+    }
+    absmax_deliver(job.absmax, job.dst.format, seen);
+}
+
+/* Of src and src2, into dst. */
+template <typename Two> QS_CUDA_DEVICE void join(const qs__elementwise_job &job, Two two) {
+    uint32_t seen = 0;
+    EACH_EIGHT(i, job.src.count) {
+        float x[8], y[8];
+        value_load8(job.src, i, x);
+        value_load8(job.src2, i, y);
+        QS_CUDA_UNROLL
+        for (int k = 0; k < 8; k++)
+            x[k] = two(x[k], y[k]);
+        absmax_see8(job.absmax, seen, x);
         value_store8(job.dst, i, x);
     }
     absmax_deliver(job.absmax, job.dst.format, seen);
 }
 
 QS_CUDA_GLOBAL(qs__add, qs__elementwise_job) {
-    uint32_t seen = 0;
-    EACH_EIGHT(i, job.src.count) {
-        float x[8], y[8];
-        value_load8(job.src, i, x);
-        value_load8(job.src2, i, y);
-        for (int k = 0; k < 8; k++) {
-            x[k] += y[k];
-            absmax_see(seen, x[k]);
-        }
-        value_store8(job.dst, i, x);
-    }
-    absmax_deliver(job.absmax, job.dst.format, seen);
+    join(job, [](float x, float y) { return x + y; });
 }
 
 QS_CUDA_GLOBAL(qs__multiply, qs__elementwise_job) {
-    uint32_t seen = 0;
-    EACH_EIGHT(i, job.src.count) {
-        float x[8], y[8];
-        value_load8(job.src, i, x);
-        value_load8(job.src2, i, y);
-        for (int k = 0; k < 8; k++) {
-            x[k] *= y[k];
-            absmax_see(seen, x[k]);
-        }
-        value_store8(job.dst, i, x);
-    }
-    absmax_deliver(job.absmax, job.dst.format, seen);
+    join(job, [](float x, float y) { return x * y; });
 }
 
 QS_CUDA_GLOBAL(qs__multiply_gradient, qs__elementwise_job) {
@@ -79,6 +75,7 @@ QS_CUDA_GLOBAL(qs__multiply_gradient, qs__elementwise_job) {
         value_load8(job.src, i, x);
         value_load8(job.src2, i, y);
         value_load8(job.diff, i, diff);
+        QS_CUDA_UNROLL
         for (int k = 0; k < 8; k++) {
             x[k] *= diff[k];
             y[k] *= diff[k];
@@ -100,10 +97,11 @@ QS_CUDA_GLOBAL(qs__dropout, qs__dropout_job) {
         const bool one_key = (uint32_t)counter <= UINT32_MAX - 7;
         float x[8];
         value_load8(job.src, i, x);
+        QS_CUDA_UNROLL
         for (int k = 0; k < 8; k++) {
             const uint64_t mine = one_key ? key : random_key_for(job.key, counter + (uint64_t)k);
             const uint32_t draw = random_hash((uint32_t)mine, (uint32_t)(mine >> 32), (uint32_t)counter + (uint32_t)k);
-            x[k] = (float)(draw >> 8) * 0x1p-24f >= job.threshold ? scaled(x[k], job.scale) : 0;
+            x[k] = draw >= job.least ? scaled(x[k], job.scale) : 0;
         }
         value_store8(job.dst, i, x);
     }

@@ -14,12 +14,12 @@ typedef struct qs__elementwise_job {
     float ceiling;                   /* of relu; 0: none */
 } qs__elementwise_job;
 
-/* Element i is kept, times scale, where its draw, number first + i of the key, is at least the threshold. */
+/* Element i is kept, times scale, where the 32 bits of draw first + i of the key are at least so many. */
 typedef struct qs__dropout_job {
     qs__cuda_values src, dst;
     uint64_t key, first;
     double scale;
-    float threshold;
+    uint32_t least;
 } qs__dropout_job;
 
 #endif
