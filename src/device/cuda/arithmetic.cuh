@@ -164,26 +164,33 @@ QS_CUDA_DEVICE float decode(const float_plan &plan, uint32_t code) {
     return float_of(magnitude | code >> plan.magnitude_bits << 31);
 }
 
-/* Code, without sign, of a finite magnitude rounded to a grid without upper end: codes go on behind the largest. The significand is an
- * integer of which `dropped` bits fall away, all 24 and more of them for what lies far below the smallest step; what is rounded up may
- * carry into the exponent, which is as it should be. Of more than 31 dropped bits those above the 31st are zeros, and those below count
- * for nothing, but in `floor`. */
+/* The first `bits` bits of a draw, 0 to 31. */
+QS_CUDA_DEVICE uint32_t draw_of_bits(uint32_t random, int bits) {
+#if defined(__CUDA_ARCH__)
+    return __funnelshift_l(random, 0, (unsigned)bits);
+#else
+    return (uint32_t)((uint64_t)random << bits >> 32);
+#endif
+}
+
+/* Code, without sign, of a magnitude rounded to a grid without upper end: codes go on behind the largest, and what is no number is behind
+ * all that are. The significand is an integer of which `dropped` bits fall away; what is rounded up may carry into the exponent, which is
+ * as it should be. Far below the smallest step, where more than 31 bits would be dropped, it is shifted before: bits that are lost then
+ * count for nothing, but in `floor`. Exponents are counted from 0, that of subnormal numbers and of the smallest normal ones. */
 QS_CUDA_DEVICE uint32_t round_magnitude(const float_plan &plan, int rounding, bool negative, uint32_t magnitude, uint32_t random) {
-    const int field = largest((int)(magnitude >> 23), 1);
-    const int above = largest(field - plan.min_field, 0);
-    uint32_t significand = (magnitude & 0x7FFFFFu) | (magnitude >> 23 ? 0x800000u : 0);
-    int dropped = plan.shift + plan.min_field + above - field;
-    uint32_t up = 0;
-    if (dropped == 0) return significand + ((uint32_t)above << plan.mantissa_bits);
-    if (dropped > 31) {
-        significand = rounding == QS_FLOOR ? significand != 0 : dropped < 62 ? significand >> (dropped - 31) : 0;
-        dropped = 31;
+    const int lowest = plan.min_field - 1; /* exponent of the format's subnormal numbers */
+    const int exponent = largest((int)(magnitude >> 23) - 1, 0), held = largest(exponent, lowest - 31 + plan.shift);
+    const int dropped = largest(plan.shift + lowest - held, plan.shift);
+    const uint32_t whole = magnitude - ((uint32_t)exponent << 23), ones = (1u << dropped) - 1;
+    uint32_t significand = whole >> least(held - exponent, 31), up = 0;
+    if (rounding == QS_NEAREST_EVEN) up = (ones >> 1) + (significand >> dropped & (uint32_t)least(dropped, 1));
+    if (rounding == QS_NEAREST_AWAY) up = (ones + 1) >> 1;
+    if (rounding == QS_STOCHASTIC) up = draw_of_bits(random, dropped);
+    if (rounding == QS_FLOOR && negative) {
+        up = ones;
+        if (held > exponent) significand = whole != 0;
     }
-    if (rounding == QS_NEAREST_EVEN) up = (1u << (dropped - 1)) - 1 + (significand >> dropped & 1);
-    if (rounding == QS_NEAREST_AWAY) up = 1u << (dropped - 1);
-    if (rounding == QS_STOCHASTIC) up = random >> (32 - dropped);
-    if (rounding == QS_FLOOR && negative) up = (1u << dropped) - 1;
-    return ((significand + up) >> dropped) + ((uint32_t)above << plan.mantissa_bits);
+    return ((significand + up) >> dropped) + ((uint32_t)(held + dropped - plan.shift - lowest) << plan.mantissa_bits);
 }
 
 /* What a rounding gives where a magnitude passed max: whether it saturates (else it is infinite). */
@@ -203,19 +210,18 @@ struct rounded {
 /* qs_round_value and qs_encode_value of a float format. */
 QS_CUDA_DEVICE rounded round_float(const float_plan &plan, int rounding, int overflow, float x, uint32_t random) {
     const uint32_t bits = bits_of(x), magnitude = bits & MAGNITUDE_BITS, sign = bits & SIGN_BIT;
-    const bool nan = magnitude > INFINITY_BITS, infinite = magnitude == INFINITY_BITS;
+    uint32_t code = round_magnitude(plan, rounding, sign != 0, magnitude, random), value;
     rounded out;
-    uint32_t code = nan || infinite ? plan.max_code : round_magnitude(plan, rounding, sign != 0, magnitude, random), value;
-    out.overflowed = infinite || code > plan.max_code || (nan && plan.specials == QS_SPECIALS_NONE);
-    if (nan && (plan.specials != QS_SPECIALS_NONE || overflow == QS_OVERFLOW_INFINITY)) {
-        code = plan.nan_code;
-        value = QUIET_NAN_BITS;
-    } else if (!nan && out.overflowed && !saturates(plan, rounding, overflow, sign != 0, infinite)) {
-        code = plan.infinity_code;
-        value = INFINITY_BITS;
-    } else {
-        code = least(code, plan.max_code);
+    out.overflowed = false;
+    if (code <= plan.max_code) {
         value = decode_number(plan, code);
+    } else { /* seldom */
+        const bool nan = magnitude > INFINITY_BITS, infinite = magnitude == INFINITY_BITS;
+        const bool stays = nan ? plan.specials != QS_SPECIALS_NONE || overflow == QS_OVERFLOW_INFINITY
+                               : !saturates(plan, rounding, overflow, sign != 0, infinite);
+        out.overflowed = !nan || plan.specials == QS_SPECIALS_NONE;
+        code = !stays ? plan.max_code : nan ? plan.nan_code : plan.infinity_code;
+        value = !stays ? decode_number(plan, plan.max_code) : nan ? QUIET_NAN_BITS : INFINITY_BITS;
     }
     out.code = plan.padded ? value | sign : code | (uint32_t)(sign != 0) << plan.magnitude_bits;
     out.value = float_of(value | sign);
@@ -290,18 +296,14 @@ QS_CUDA_DEVICE float e5m2_decode(uint32_t code) {
     return fp16_decode(code << 8);
 }
 
-/* Stochastic rounding to them, with the format's own overflow, as round_magnitude does it: the significand, whose bits below the 31st
- * behind the last place count for nothing, and as many bits of the draw are added. */
+/* Stochastic rounding to them, with the format's own overflow: round_magnitude again, but that numbers so small that fp32 has them without
+ * leading bit are none of theirs. */
 template <int mantissa_bits, int min_field> QS_CUDA_DEVICE uint32_t stochastic_magnitude(uint32_t magnitude, uint32_t random) {
-    const int shift = 23 - mantissa_bits, exponent = (int)(magnitude >> 23), field = largest(exponent, min_field - (31 - shift));
-    const int above = largest(field, min_field), dropped = shift + above - field;
-    const uint32_t significand = ((magnitude & 0x7FFFFFu) | 0x800000u) >> least(field - exponent, 31);
-#if defined(__CUDA_ARCH__)
-    const uint32_t draw = __funnelshift_l(random, 0, (unsigned)dropped);
-#else
-    const uint32_t draw = random >> (32 - dropped);
-#endif
-    return ((significand + draw) >> dropped) + ((uint32_t)(above - min_field) << mantissa_bits);
+    const int shift = 23 - mantissa_bits, exponent = (int)(magnitude >> 23), held = largest(exponent, min_field - 31 + shift);
+    const int dropped = largest(shift + min_field - held, shift);
+    const uint32_t significand = ((magnitude & 0x7FFFFFu) | 0x800000u) >> least(held - exponent, 31);
+    return ((significand + draw_of_bits(random, dropped)) >> dropped) + ((uint32_t)(held + dropped) << mantissa_bits) -
+           ((uint32_t)(shift + min_field) << mantissa_bits);
 }
 
 QS_CUDA_DEVICE uint32_t bf16_stochastic(float x, uint32_t random) {

@@ -21,7 +21,59 @@ template <int kind> QS_CUDA_DEVICE uint32_t stochastic_code(const qs__cuda_forma
     return round_code(format, QS_STOCHASTIC, QS_OVERFLOW_DEFAULT, x, random);
 }
 
+/* Codes of no NaNs, without signs: what is done for every element counts here, a GPU has no more than 25 steps for each. */
+template <int kind> QS_CUDA_DEVICE uint32_t stochastic_number(float x, uint32_t random) {
+    const uint32_t magnitude = bits_of(x) & MAGNITUDE_BITS;
+    if (kind == QS__CUDA_FP16) return least(stochastic_magnitude<10, 113>(magnitude, random), 0x7C00u);
+    if (kind == QS__CUDA_E4M3) return least(stochastic_magnitude<3, 121>(magnitude, random), 0x7Eu);
+    return least(stochastic_magnitude<2, 113>(magnitude, random), 0x7Cu);
+}
+
+/* Four of the bytes of two words, 0 to 3 of a and 4 to 7 of b: which ones stands in the digits of `which`, the lowest first. */
+QS_CUDA_DEVICE uint32_t bytes_of(uint32_t a, uint32_t b, uint32_t which) {
+#if defined(__CUDA_ARCH__)
+    return __byte_perm(a, b, which);
+#else
+    const uint64_t both = (uint64_t)b << 32 | a;
+    uint32_t out = 0;
+    for (int j = 0; j < 4; j++)
+        out |= (uint32_t)(both >> (8 * (which >> (4 * j) & 7)) & 0xFFu) << (8 * j);
+    return out;
+#endif
+}
+
+/* A whole eight of no NaNs: signs are put in where codes are one word already. */
+template <int kind>
+QS_CUDA_DEVICE void stochastic_numbers8(const qs__cuda_values &v, int64_t i, const float x[8], const uint32_t random[8]) {
+    constexpr int each = kind == QS__CUDA_FP16 ? 2 : 4, words = 8 / each;
+    packet<words> out;
+    QS_CUDA_UNROLL
+    for (int w = 0; w < words; w++) {
+        uint32_t codes[each], signs[each];
+        QS_CUDA_UNROLL
+        for (int j = 0; j < each; j++) {
+            codes[j] = stochastic_number<kind>(x[each * w + j], random[each * w + j]);
+            signs[j] = bits_of(x[each * w + j]);
+        }
+        if (each == 2) {
+            out.word[w] = bytes_of(codes[0], codes[1], 0x5410) | (bytes_of(signs[0], signs[1], 0x7632) & 0x80008000u);
+            continue;
+        }
+        const uint32_t low = bytes_of(codes[0], codes[1], 0x0040), high = bytes_of(codes[2 % each], codes[3 % each], 0x0040);
+        const uint32_t low_sign = bytes_of(signs[0], signs[1], 0x0073), high_sign = bytes_of(signs[2 % each], signs[3 % each], 0x0073);
+        out.word[w] = bytes_of(low, high, 0x5410) | (bytes_of(low_sign, high_sign, 0x5410) & 0x80808080u);
+    }
+    packet_store(pointer<uint8_t>(v.at) + i * (4 / each), out);
+}
+
 template <int kind> QS_CUDA_DEVICE void stochastic_store8(const qs__cuda_values &v, int64_t i, const float x[8], const uint32_t random[8]) {
+    if (kind == QS__CUDA_FP16 || kind == QS__CUDA_E4M3 || kind == QS__CUDA_E5M2) {
+        bool odd = i + 8 > v.count;
+        QS_CUDA_UNROLL
+        for (int j = 0; j < 8; j++)
+            odd |= x[j] != x[j];
+        if (!odd) return stochastic_numbers8<kind>(v, i, x, random);
+    }
     uint32_t code[8];
     QS_CUDA_UNROLL
     for (int j = 0; j < 8; j++)
