@@ -492,7 +492,7 @@ static void check_places(const char *function, const call &one) {
                                (size_t)length * (size_t)number_bytes(kind_of(function, one.p.d.type)));
     }
     if (one.by.workspace) {
-        if (address(one.workspace) % 16) qs_shim_fail("%s: the workspace lies at %p", function, (const void *)one.workspace);
+        if (address(one.workspace) % 256) qs_shim_fail("%s: the workspace lies at %p", function, (const void *)one.workspace);
         qs_double_check_memory("the workspace of a product", address(one.workspace), one.by.workspace);
     }
 }

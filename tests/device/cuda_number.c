@@ -104,7 +104,7 @@ static void values_put(bound *b, kind_of_values kind) {
 
 /* ---- Comparing ---------------------------------------------------------------------------------------------------------------------- */
 
-/* All bytes; but NaNs that optimisers make are equal whatever their bits, and zeros among extremes whatever their sign. */
+/* All bytes; but NaNs that optimisers and sums before a maximum make are equal whatever their bits, and zeros among extremes whatever their sign. */
 static bool slots_equal(const qs_case *one, int position, const void *got, const void *right, size_t bytes) {
     const float *a = got, *b = right;
     const double *c = got, *d = right;
@@ -114,7 +114,7 @@ static bool slots_equal(const qs_case *one, int position, const void *got, const
             if (c[i] != d[i] && !(isnan(c[i]) && isnan(d[i]))) return false;
         return true;
     }
-    if (!one->op->optimizer && !one->op->updates) return false;
+    if (!one->op->optimizer && !one->op->updates && one->operand[position].role != QS_ABSMAX) return false;
     for (size_t i = 0; i < bytes / sizeof *a; i++)
         if (memcmp(&a[i], &b[i], sizeof *a) != 0 && !(isnan(a[i]) && isnan(b[i]))) return false;
     return true;

@@ -77,7 +77,7 @@ qs_status qs__cuda_candidates(qs__cuda *cuda, const qs_case *one, qs_kernel_fact
             status = family_build(some, cuda, one, &kernel);
             if (status == QS_UNSUPPORTED) continue;
             QS_GOTO(status);
-            out[found].scratch_bytes = kernel.scratch_bytes;
+            out[found].scratch_bytes = qs__cuda_scratch_whole(&kernel);
             snprintf(out[found++].kernel, sizeof out->kernel, "%s", kernel.name);
         }
     }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Convolutions by cuDNN: forward, input gradient and weight gradient. Tensors lie as they are, channels last; a group has its channels side
- * by side, which the library reads off the extents. There are four ways:
+ * by side, which the library reads off the extents. There are three ways:
  *   direct  operands as they are. fp32 is multiplied in fp32, never in TF32. In a forward pass steps and bias are part of the graph.
  *   short   weight gradients of bf16 and fp16: engines write them in that format only, so they are rounded to it, then widened: an error of
  *           half a spacing of the factors' format, which kernels named "cudnn:short:..." alone have
  *   wide    factors of any float format, as fp32 in scratch: formats of up to 10 bits behind the point on tensor cores, whose TF32 holds
  *           them as they are, so that products are exact; sums and the result are fp32
- *   sums    integers: int32 sums in scratch, scaled by a kernel of ours
+ * Integers are scaled in the graph: asked for int32 results, cuDNN 9 left most of them unwritten (seen on an H100).
  * Results that the library does not write are made from what it does write by a kernel of ours (convolution.cu). */
 #include "cuda/convolution_jobs.h"
 #include "cuda/cudnn.h"
@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum way { DIRECT, SHORT, WIDE, SUMS, WAYS } way;
-static const char *const prefixes[WAYS] = {"", "short:", "wide:", "sums:"};
+typedef enum way { DIRECT, SHORT, WIDE, WAYS } way;
+static const char *const prefixes[WAYS] = {"", "short:", "wide:"};
 
 /* Tensors of the graphs: images, weights, results of a forward pass, and what forward has beside them. */
 enum { X = 1, W, Y, BIAS, X_STEP, W_STEP, SUM, SCALED, SCALED_TWICE };
@@ -166,8 +166,8 @@ static bool way_fits(const qs__cuda_kernel *kernel, way taken, convolution *own)
     own->exact = false;
     if (left->kind == QS_KIND_INTEGER) {
         own->factors = CUDNN_DATA_INT8;
-        own->written = taken == SUMS ? CUDNN_DATA_INT32 : of_result;
-        return taken == SUMS || (taken == DIRECT && writes);
+        own->written = of_result;
+        return taken == DIRECT && writes;
     }
     switch (taken) {
     case DIRECT:
@@ -258,16 +258,12 @@ static qs_status factor_widen(const qs__cuda_kernel *kernel, const convolution *
 static qs_status result_make(const qs__cuda_kernel *kernel, const convolution *own) {
     const qs_case *one = &kernel->one;
     const qs_format *written = own->way == SHORT ? qs__case_format(one, own->left) : qs_format_of("fp32");
-    const bool integers = own->way == SUMS, forward = own->pass == QS__FORWARD;
+    const bool forward = own->pass == QS__FORWARD;
     const qs__cuda_values to = qs__cuda_values_of(kernel, own->result);
     const qs__cuda_convolution_job job = {
         .from = {.at = at_scratch(kernel, own->written_at), .count = to.count, .format = qs__cuda_format_of(written)},
         .to = to,
-        .sums = integers,
         .columns = own->shape.outputs,
-        .left_step = integers ? qs__cuda_at(kernel, QS_SRC_STEP) : 0,
-        .right_step = integers ? qs__cuda_at(kernel, QS_WEIGHTS_STEP) : 0,
-        .right_steps = integers ? qs__case_count(one, QS_WEIGHTS_STEP) : 1,
         .bias = forward && !graph_adds(one, own) && qs__case_has(one, QS_BIAS) ? qs__cuda_at(kernel, QS_BIAS) : 0};
     return convert(kernel, own, &job);
 }
@@ -289,7 +285,7 @@ static qs_status kernel_make(qs__cuda_kernel *kernel, convolution *own) {
     const size_t word = own->way == SHORT ? 2 : 4;
     const qs_role factor[2] = {own->left, own->right};
     own->converts =
-        own->way == SHORT || own->way == SUMS ||
+        own->way == SHORT ||
         (own->way == WIDE && (qs__case_format(one, own->result) != fp32 || (own->pass == QS__FORWARD && qs__case_has(one, QS_BIAS))));
     own->convert = -1;
     if (own->way != DIRECT) QS_TRY(qs__cuda_function(kernel, "convolution_values", &own->convert));
@@ -318,10 +314,10 @@ static qs_status kernel_make(qs__cuda_kernel *kernel, convolution *own) {
     return QS_OK;
 }
 
-/* The case's ways, best first: the first that the library has a plan for is taken. Two of them have another behind them: what is short is
- * exact when it is wide, and integers can be scaled outside the graph. What the library says tells more than that a way is none. */
+/* The case's ways, best first: the first that the library has a plan for is taken. One has another behind it: what is short is
+ * exact when it is wide. What the library says tells more than that a way is none. */
 static qs_status way_choose(qs__cuda_kernel *kernel, bool other, convolution *own) {
-    static const way order[] = {DIRECT, SHORT, WIDE, SUMS};
+    static const way order[] = {DIRECT, SHORT, WIDE};
     char reason[512] = "cuDNN has one way to compute it";
     bool asked = other;
     QS_TRY(qs__cudnn_open(kernel->cuda));
@@ -333,7 +329,7 @@ static qs_status way_choose(qs__cuda_kernel *kernel, bool other, convolution *ow
         }
         if (status == QS_UNSUPPORTED || status == QS_USAGE) continue;
         if (status != QS_OK || !other) return status;
-        if (own->way != SHORT && own->factors != CUDNN_DATA_INT8) break;
+        if (own->way != SHORT) break;
         other = false;
         qs__cudnn_plans_leave(own->plans);
         own->plans = NULL;

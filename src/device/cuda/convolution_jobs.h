@@ -5,14 +5,11 @@
 
 #include "cuda/jobs.h"
 
-/* Values in another format: to = from · steps + bias, by columns of rows that lie side by side. */
+/* Values in another format: to = from + bias, by columns of rows that lie side by side. */
 typedef struct qs__cuda_convolution_job {
     qs__cuda_values from, to; /* of as many values */
-    int sums;                 /* 1: `from` is int32, whatever its format says */
     int64_t columns;
-    uint64_t left_step, right_step; /* fp32; 0: 1 */
-    int64_t right_steps;            /* 1, or one for each column */
-    uint64_t bias;                  /* fp32 [columns]; 0: none */
+    uint64_t bias; /* fp32 [columns]; 0: none */
 } qs__cuda_convolution_job;
 
 #endif

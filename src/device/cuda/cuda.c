@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CLOCK_BYTES = 256 };
+enum { CLOCK_BYTES = 256, SCRATCH_UNIT = 256 };
 
 /* ---- Opening ------------------------------------------------------------------------------------------------------------------- */
 
@@ -149,7 +149,7 @@ static qs_status cuda_fact(void *state, const qs_case *one, const char *name, qs
     QS_TRY(qs_allocate(1, sizeof *kernel, &kernel));
     const qs_status status = qs__cuda_choose(state, one, name, kernel);
     if (status == QS_OK) {
-        *out = (qs_kernel_fact){.scratch_bytes = kernel->scratch_bytes};
+        *out = (qs_kernel_fact){.scratch_bytes = qs__cuda_scratch_whole(kernel)};
         snprintf(out->kernel, sizeof out->kernel, "%s", kernel->name);
     }
     kernel_release(kernel);
@@ -164,7 +164,7 @@ static qs_status kernel_bind(qs__cuda_kernel *kernel, const qs_location *operand
     qs__cuda *cuda = kernel->cuda;
     for (int i = 0; i < kernel->one.operands; i++)
         if (kernel->one.operand[i].format) kernel->operand[i] = qs__cuda_address(operand[i]);
-    kernel->scratch = scratch.memory ? qs__cuda_address(scratch) : 0;
+    kernel->scratch = scratch.memory ? (qs__cuda_address(scratch) + SCRATCH_UNIT - 1) / SCRATCH_UNIT * SCRATCH_UNIT : 0;
     QS_TRY(qs__cuda_complaints_enter(cuda, kernel));
     kernel->ready = true;
     if (cuda->speed < 1) {
@@ -238,10 +238,14 @@ qs__cuda_values qs__cuda_values_of(const qs__cuda_kernel *kernel, qs_role role) 
 }
 
 size_t qs__cuda_scratch(qs__cuda_kernel *kernel, size_t bytes) {
-    enum { UNIT = 256 };
     const size_t at = kernel->scratch_bytes;
-    kernel->scratch_bytes = (at + bytes + UNIT - 1) / UNIT * UNIT;
+    kernel->scratch_bytes = (at + bytes + SCRATCH_UNIT - 1) / SCRATCH_UNIT * SCRATCH_UNIT;
     return at;
+}
+
+size_t qs__cuda_scratch_whole(const qs__cuda_kernel *kernel) {
+    enum { GIVEN = 64 }; /* where scratch begins, at least (qs_device_prepare) */
+    return kernel->scratch_bytes > 0 ? kernel->scratch_bytes + SCRATCH_UNIT - GIVEN : 0;
 }
 
 const qs__backend qs__device_cuda = {

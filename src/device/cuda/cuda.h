@@ -108,6 +108,8 @@ qs_status qs__cuda_put(const qs__cuda *cuda, CUstream stream, CUfunction functio
 int64_t qs__cuda_blocks(const qs__cuda *cuda, int64_t count, int threads, int each);
 /* 256-byte aligned bytes of scratch; returns their offset. */
 size_t qs__cuda_scratch(qs__cuda_kernel *kernel, size_t bytes);
+/* All of it, and what it takes to begin at a multiple of 256 bytes: cuBLASLt refuses a workspace that does not. */
+size_t qs__cuda_scratch_whole(const qs__cuda_kernel *kernel);
 /* QS_FAILED with what was tried. */
 qs_status qs__cuda_check(const qs__cuda *cuda, CUresult result, const char *what);
 
