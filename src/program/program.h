@@ -104,7 +104,8 @@ qs_status options_refuse(const option_table *table, int count, const char *const
 qs_status options_require(const option_table *table, const verb_usage *usage, int count, const char *const *name);
 /* What a model takes: its own standard samples, with images of the shape "3x32x32" unless text is NULL, and other classes unless 0. */
 qs_status model_samples_parse(const char *text, int classes, const char *model, qs_samples *out);
-/* Calls `visit` for each name of a comma-separated list, up to the first failure. Names keep their options: "bert:mini,length=128" is one. */
+/* Calls `visit` for each name of a comma-separated list, up to the first failure. A name keeps its options: "bert:mini,length=128" is
+ * one. */
 qs_status names_each(const char *list, qs_status (*visit)(void *context, const char *name), void *context);
 
 /* ---- Output (output.c) --------------------------------------------------------------------------------------------------- */
