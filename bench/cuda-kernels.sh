@@ -11,15 +11,22 @@ bench_name=cuda-kernels
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-"$QSYNC_BENCH" kernels --backend "$GPU_BACKEND" --values "$GPU_VALUES" --rounds "$GPU_ROUNDS" --json > "$work/moving"
-"$QSYNC_BENCH" kernels --backend "$GPU_BACKEND" --values "$GPU_VALUES" --rounds "$GPU_ROUNDS" --products --candidates --json > "$work/products" ||
-    echo null > "$work/products"
-jq -n --slurpfile moving "$work/moving" --slurpfile products "$work/products" '$moving[0] | {backend, device, values, copy_gb_per_s,
-    slow: [.kernels[] | select((.kernel | startswith("own:")) and .fraction_of_copy < 0.85)
+# A list, as far as the device and 100 s reach.
+list() { # NAME OPTIONS...
+    name=$1
+    shift
+    timeout --foreground -k 5 100 "$QSYNC_BENCH" kernels --backend "$GPU_BACKEND" --values "$GPU_VALUES" --rounds "$GPU_ROUNDS" --json "$@" \
+        > "$work/$name" || echo "bench: $name ended with exit code $?" >&2
+    [ -s "$work/$name" ] || echo null > "$work/$name"
+}
+list moving
+list products --products --candidates
+jq -n --slurpfile moving "$work/moving" --slurpfile products "$work/products" '$moving[0] // {} | {backend, device, values, copy_gb_per_s,
+    slow: [.kernels[]? | select((.kernel | startswith("own:")) and .fraction_of_copy < 0.85)
         | "\(.fraction_of_copy * 100 | round) %: \(.case)"],
     moving: {kernels, refused}, products: ($products[0] | if . then {kernels, refused} else null end)}' > "$work/figures"
 bench_write "$work/figures"
-jq -r '.figures | "a copy: \(.copy_gb_per_s | round) GB/s",
-    (.moving.kernels[] | "\(.fraction_of_copy * 100 | round) %  \(.us * 10 | round / 10) us  \(.kernel)  \(.case[:120])"),
+jq -r '.figures | "a copy: \(.copy_gb_per_s // 0 | round) GB/s",
+    (.moving.kernels[]? | "\(.fraction_of_copy * 100 | round) %  \(.us * 10 | round / 10) us  \(.kernel)  \(.case[:120])"),
     (.products.kernels[]? | "\(.gflop_per_s / 1e3 | round) TFLOP/s  \(.us * 10 | round / 10) us  \(.kernel)  \(.case[:120])"),
-    (.moving.refused + (.products.refused // []) | .[] | "refused: \(.case[:90]): \(.reason[-120:])")' bench/results/cuda-kernels.json
+    ((.moving.refused // []) + (.products.refused // []) | .[] | "refused: \(.case[:90]): \(.reason[-120:])")' bench/results/cuda-kernels.json

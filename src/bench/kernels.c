@@ -224,11 +224,12 @@ static qs_status kernels_run(bench *one) {
     const qs_status status = cases_run(one);
     qs_device_info info;
     qs_device_describe(one->device, &info);
-    if (status == QS_OK && one->json)
-        return json_print(json_pack("{s:s,s:s,s:I,s:f,s:o,s:o}", "backend", info.backend, "device", info.cpu, "values",
-                                    (json_int_t)one->values, "copy_gb_per_s", copying, "kernels", one->rows, "refused", one->refused));
-    json_decref(one->rows);
-    json_decref(one->refused);
+    json_t *all = json_pack("{s:s,s:s,s:I,s:f,s:o,s:o}", "backend", info.backend, "device", info.cpu, "values", (json_int_t)one->values,
+                            "copy_gb_per_s", copying, "kernels", one->rows, "refused", one->refused);
+    if (one->json) /* also where the device failed in the middle */
+        QS_TRY(json_print(all));
+    else
+        json_decref(all);
     return status;
 }
 
