@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Whole training steps on a GPU (qsync bench): images or tokens per second, arena, and what the operators' passes take; beside PyTorch's on
 # the same GPU where python3 has it (bench/peer_cuda.py), its faster way of each format. ratio is ours over it; int8's peer is the faster of
-# all its formats. kernels_share is the part of a step that its kernels fill. `missed` names bf16 steps below the peer.
+# all its formats. kernels_share is what its kernels take by themselves, each
+# between two marks, over the step: more than 1 where marks cost more than gaps. `missed` names bf16 steps below the peer.
+# GPU_TUNE (none): formats whose kernels are found by measurement first (qsync bench --tune), in as many rounds as GPU_TUNE_ROUNDS (6) says.
 # usage: bench/cuda-step.sh [ours] [peer]    (both). What is in GPU_OUT is not measured again.
 # GPU_OUT (run/cuda-step), GPU_CASES (MODEL:BATCH:EXTENT, a slash for the colon in a model's name), GPU_FORMATS, GPU_STEPS (10),
 # GPU_SECONDS (150: of the peer; 100 of each cell of ours), GPU_BACKEND (cuda), GPU_PYTHON (python3).
@@ -11,7 +13,8 @@ cd "$(dirname "$0")/.."
 bench_name=cuda-step
 . bench/common.sh
 : "${GPU_OUT:=run/cuda-step}" "${GPU_CASES:=resnet50:256:224 bert/base:64:128}" "${GPU_FORMATS:=bf16 fp16 tf32 fp32 int8/bf16}" \
-    "${GPU_STEPS:=10}" "${GPU_SECONDS:=150}" "${GPU_BACKEND:=cuda}" "${GPU_PYTHON:=python3}"
+    "${GPU_STEPS:=10}" "${GPU_SECONDS:=150}" "${GPU_BACKEND:=cuda}" "${GPU_PYTHON:=python3}" \
+    "${GPU_TUNE:=}" "${GPU_TUNE_ROUNDS:=6}"
 mkdir -p "$GPU_OUT"
 log=$GPU_OUT/log
 
@@ -29,10 +32,20 @@ case_read() {
     esac
 }
 
+# Leaves what it found in a file that later runs ask.
+tune() { # FORMAT
+    export QSYNC_CACHE="$GPU_OUT/tuning.sqlite"
+    # shellcheck disable=SC2086
+    timeout --foreground -k 5 100 "$QSYNC" bench --tune --backend "$GPU_BACKEND" --models "$named" --batch "$batch" --recipes "$1" \
+        --steps "$GPU_TUNE_ROUNDS" ${settings%--optimizer*} > "$GPU_OUT/tune-$(echo "$model-$1" | tr ':/' '--').txt" 2> "$log" ||
+        echo "bench: $model $1 is not tuned: $(tail -n 1 "$log")" >&2
+}
+
 ours() { # CASE FORMAT: a row, or why there is none
     case_read "$1"
     row=$GPU_OUT/ours-$(echo "$1-$2" | tr ':/,' '---').json
     [ ! -s "$row" ] || return 0
+    case " $GPU_TUNE " in *" $2 "*) tune "$2" ;; esac
     [ "$2" != fp16 ] || settings="$settings --loss-scaling"
     code=0
     # shellcheck disable=SC2086
@@ -46,8 +59,7 @@ ours() { # CASE FORMAT: a row, or why there is none
             '{model: $model, format: $format, failure: "exit code \($code): \($why)"}' > "$row"
     fi
     rm -f "$row.new"
-    jq -r '"\(.model) \(.format): " + if .failure then .failure else "\(.units_per_s | round)/s, \(.step_us / 10 | round / 100) ms a step, kernels
-        \(100 * .kernels_us / .step_us | round) % of it, arena \(.arena_bytes / 1048576 | round) MiB\n" + ([.breakdown[:8][]
+    jq -r '"\(.model) \(.format): " + if .failure then .failure else "\(.units_per_s | round)/s, \(.step_us / 10 | round / 100) ms a step, kernels \(100 * .kernels_us / .step_us | round) % of it, arena \(.arena_bytes / 1048576 | round) MiB\n" + ([.breakdown[:8][]
         | "    \(.us / 10 | round / 100) ms  \(.count) x \(.pass)"] | join("\n")) end' "$row"
 }
 

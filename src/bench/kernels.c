@@ -116,6 +116,8 @@ static const char *const products[] = {
 };
 enum { PRODUCTS = sizeof products / sizeof *products };
 
+static const double most_seconds = 0.5; /* for the runs of one kernel, but two of them */
+
 typedef struct bench {
     const char *isa, *backend;
     const char *one; /* a case of the user's, in place of the lists; NULL: the lists */
@@ -171,7 +173,8 @@ static void refusal_show(const bench *one, const char *text) {
 static qs_status kernel_run(const bench *one, const qs_case *what, const char *text, const char *kernel) {
     timed run;
     qs_status status = timed_make(one->device, what, kernel, &run);
-    for (int r = 0; r <= one->rounds && status == QS_OK; r++)
+    const double begin = qs_clock();
+    for (int r = 0; r <= one->rounds && status == QS_OK && (r < 2 || qs_clock() < begin + most_seconds); r++)
         status = timed_run(&run);
     if (status == QS_OK) row_show(one, text, &run);
     timed_release(&run);
