@@ -3,8 +3,11 @@
  * side by side in the channels of a position, which strides say. Backward passes are given neither the result nor the statistics of the
  * softmax: a forward plan makes both anew, in scratch. Statistics are always made: the library has no engine for the graph without.
  *
- * For bf16 and fp16, without padding, windows and dropout, whose draws are ours: probabilities, and gradients of scores, are rounded to the
- * operands' format before they are multiplied. Backward plans are those whose results repeat, which keep gradients of scores in scratch. */
+ * For bf16 and fp16: probabilities, and gradients of scores, are rounded to the operands' format before they are multiplied. Padding is a
+ * bias of the scores; with windows, or padding of each query, that of each query. Dropout multiplies by what our own draws keep, which a
+ * kernel of ours writes into scratch, as large as the scores in 16 bits. Queries that see nothing are put right behind the forward plan.
+ * Backward plans are those whose results repeat, which keep gradients of scores in scratch. */
+#include "cuda/attention_fused_jobs.h"
 #include "cuda/cudnn.h"
 #include "qsync/attention.h"
 
@@ -13,7 +16,7 @@
 #include <string.h>
 
 /* Tensors in memory; those behind FREE are virtual, numbered as they come. */
-enum { Q = 1, K, V, O, STATS, SCALE, ONE, LEAST, SHIFT, SUM, DIFF_O, DIFF_Q, DIFF_K, DIFF_V, FREE };
+enum { Q = 1, K, V, O, STATS, SCALE, KEPT_SHARE, FACTOR, LEAST, SHIFT, BIAS, KEPT, SUM, DIFF_O, DIFF_Q, DIFF_K, DIFF_V, FREE };
 
 typedef struct fused {
     qs_attention all;
@@ -21,9 +24,11 @@ typedef struct fused {
     bool backward;
     qs__cudnn_plans *forward_plans, *backward_plans;
     qs__cudnn_pack forward_pack, backward_pack;
-    float scale, one, least; /* numbers that graphs are given */
+    bool biased, by_query, drops;           /* scores have a bias, of each query; dropout */
+    float scale, kept_share, factor, least; /* numbers that graphs are given: 1 - probability of dropout, and 1 by that */
     int32_t shift;
-    size_t result, stats, sum, workspace; /* offsets in scratch */
+    size_t result, stats, sum, bias, kept, workspace; /* offsets in scratch */
+    int make_bias, make_kept, blind;                  /* functions of ours */
 } fused;
 
 /* ---- Graphs -------------------------------------------------------------------------------------------------------------------------- */
@@ -112,9 +117,14 @@ static cudnnBackendDescriptor_t reshaped(flow *f, cudnnBackendDescriptor_t x, cu
     return y;
 }
 
-/* Where causal, what a query does not see becomes minus infinity: it sees key c from row r on where r + keys - queries >= c. */
+/* Where causal, unless a bias of each query says so, what it does not see becomes minus infinity: query r sees key c where r + keys -
+ * queries >= c. */
+static bool graph_masks(const fused *own) {
+    return own->all.causal && !own->by_query;
+}
+
 static cudnnBackendDescriptor_t masked(flow *f, cudnnBackendDescriptor_t x) {
-    if (!f->own->all.causal) return x;
+    if (!graph_masks(f->own)) return x;
     qs__cudnn_point row = {.mode = CUDNN_POINTWISE_GEN_INDEX, .axis = 2, .x = x, .y = scores(f, CUDNN_DATA_INT32)};
     qs__cudnn_point col = {.mode = CUDNN_POINTWISE_GEN_INDEX, .axis = 3, .x = x, .y = scores(f, CUDNN_DATA_INT32)};
     qs__cudnn_pointwise(f->graph, &row);
@@ -134,11 +144,22 @@ static cudnnBackendDescriptor_t masked(flow *f, cudnnBackendDescriptor_t x) {
     return taken.y;
 }
 
-/* The scores, scaled. */
+/* The scores, scaled, and their bias. */
 static cudnnBackendDescriptor_t scored(flow *f, cudnnBackendDescriptor_t queries, cudnnBackendDescriptor_t keys,
                                        cudnnBackendDescriptor_t scale) {
     const cudnnBackendDescriptor_t raw = product(f, queries, keys, scores(f, CUDNN_DATA_FLOAT));
-    return point(f, CUDNN_POINTWISE_MUL, raw, scale, scores(f, CUDNN_DATA_FLOAT));
+    const cudnnBackendDescriptor_t scaled = point(f, CUDNN_POINTWISE_MUL, raw, scale, scores(f, CUDNN_DATA_FLOAT));
+    const int64_t rows = f->own->by_query ? f->own->all.queries : 1, columns = f->own->all.keys;
+    const qs__cudnn_tensor bias = {.uid = BIAS,
+                                   .type = CUDNN_DATA_FLOAT,
+                                   .dim = {f->own->all.samples, 1, rows, columns},
+                                   .stride = {rows * columns, rows * columns, columns, 1}};
+    if (!f->own->biased) return scaled;
+    return point(f, CUDNN_POINTWISE_ADD, scaled, qs__cudnn_tensor_add(f->graph, &bias), scores(f, CUDNN_DATA_FLOAT));
+}
+
+static cudnnBackendDescriptor_t kept_of(flow *f) {
+    return matrix(f, KEPT, f->own->type, f->own->all.queries, f->own->all.keys);
 }
 
 static qs_status describe_forward(const qs__cuda_kernel *kernel, qs__cudnn_graph *graph, qs__cudnn_rule *rule, void *context) {
@@ -155,7 +176,12 @@ static qs_status describe_forward(const qs__cuda_kernel *kernel, qs__cudnn_graph
     const cudnnBackendDescriptor_t sum = reduced(&f, CUDNN_REDUCE_TENSOR_ADD, power, column(&f));
     const cudnnBackendDescriptor_t log = point(&f, CUDNN_POINTWISE_LOG, sum, NULL, column(&f));
     point(&f, CUDNN_POINTWISE_ADD, largest, log, matrix(&f, STATS, CUDNN_DATA_FLOAT, all->queries, 1));
-    const cudnnBackendDescriptor_t share = point(&f, CUDNN_POINTWISE_DIV, power, sum, scores(&f, own->type));
+    const cudnnDataType_t type = own->drops ? CUDNN_DATA_FLOAT : own->type; /* the product's operand has the others' */
+    cudnnBackendDescriptor_t share = point(&f, CUDNN_POINTWISE_DIV, power, sum, scores(&f, type));
+    if (own->drops) {
+        share = point(&f, CUDNN_POINTWISE_MUL, share, number(&f, FACTOR, CUDNN_DATA_FLOAT), scores(&f, CUDNN_DATA_FLOAT));
+        share = point(&f, CUDNN_POINTWISE_MUL, share, kept_of(&f), scores(&f, own->type));
+    }
     product(&f, share, heads(&f, V, all->key_heads, all->keys, all->value_width, false),
             heads(&f, O, all->heads, all->queries, all->value_width, false));
     return QS_OK;
@@ -177,7 +203,8 @@ static void key_gradient(flow *f, cudnnBackendDescriptor_t of_scores, cudnnBacke
         reduced(f, CUDNN_REDUCE_TENSOR_ADD, product(f, left, by, matrix(f, 0, f->own->type, all->keys, width)), result);
 }
 
-/* With p the probabilities and D = Σ diff_dst · dst of a row: gradients of scores are p (diff_dst · value - D), of a value p diff_dst. */
+/* With p the probabilities, f the factors of dropout, and D = Σ diff_dst · dst of a row: gradients of scores are p (f diff_dst · value -
+ * D), those of a value f p diff_dst. The library's pattern has the factor outside: factor · p (kept diff_dst · value - kept_share · D). */
 static qs_status describe_backward(const qs__cuda_kernel *kernel, qs__cudnn_graph *graph, qs__cudnn_rule *rule, void *context) {
     const fused *own = context;
     const qs_attention *all = &own->all;
@@ -192,15 +219,23 @@ static qs_status describe_backward(const qs__cuda_kernel *kernel, qs__cudnn_grap
     const cudnnBackendDescriptor_t stats = matrix(&f, STATS, CUDNN_DATA_FLOAT, all->queries, 1);
     const cudnnBackendDescriptor_t each =
         point(&f, CUDNN_POINTWISE_MUL, diff, result, matrix(&f, 0, CUDNN_DATA_FLOAT, all->queries, all->value_width));
-    const cudnnBackendDescriptor_t sum = point(&f, CUDNN_POINTWISE_MUL, reduced(&f, CUDNN_REDUCE_TENSOR_ADD, each, column(&f)),
-                                               number(&f, ONE, CUDNN_DATA_FLOAT), matrix(&f, SUM, CUDNN_DATA_FLOAT, all->queries, 1));
+    const cudnnBackendDescriptor_t sum =
+        point(&f, CUDNN_POINTWISE_MUL, reduced(&f, CUDNN_REDUCE_TENSOR_ADD, each, column(&f)), number(&f, KEPT_SHARE, CUDNN_DATA_FLOAT),
+              matrix(&f, SUM, CUDNN_DATA_FLOAT, all->queries, 1));
     const cudnnBackendDescriptor_t below =
         point(&f, CUDNN_POINTWISE_SUB, scored(&f, queries, keys, scale), stats, scores(&f, CUDNN_DATA_FLOAT));
     const cudnnBackendDescriptor_t share = point(&f, CUDNN_POINTWISE_EXP, masked(&f, below), NULL, scores(&f, CUDNN_DATA_FLOAT));
-    key_gradient(&f, share, diff, DIFF_V, all->value_width);
-    const cudnnBackendDescriptor_t of_share = product(&f, diff, values, scores(&f, CUDNN_DATA_FLOAT));
+    const cudnnBackendDescriptor_t factor = own->drops ? number(&f, FACTOR, CUDNN_DATA_FLOAT) : NULL;
+    const cudnnBackendDescriptor_t kept = own->drops ? kept_of(&f) : NULL;
+    cudnnBackendDescriptor_t left = share;
+    if (own->drops) left = point(&f, CUDNN_POINTWISE_MUL, left, kept, scores(&f, CUDNN_DATA_FLOAT));
+    if (own->drops) left = point(&f, CUDNN_POINTWISE_MUL, left, factor, scores(&f, CUDNN_DATA_FLOAT));
+    key_gradient(&f, left, diff, DIFF_V, all->value_width);
+    cudnnBackendDescriptor_t of_share = product(&f, diff, values, scores(&f, CUDNN_DATA_FLOAT));
+    if (own->drops) of_share = point(&f, CUDNN_POINTWISE_MUL, of_share, kept, scores(&f, CUDNN_DATA_FLOAT));
     const cudnnBackendDescriptor_t off = point(&f, CUDNN_POINTWISE_SUB, of_share, sum, scores(&f, CUDNN_DATA_FLOAT));
-    const cudnnBackendDescriptor_t of_score = point(&f, CUDNN_POINTWISE_MUL, off, share, scores(&f, CUDNN_DATA_FLOAT));
+    cudnnBackendDescriptor_t of_score = point(&f, CUDNN_POINTWISE_MUL, off, share, scores(&f, CUDNN_DATA_FLOAT));
+    if (own->drops) of_score = point(&f, CUDNN_POINTWISE_MUL, of_score, factor, scores(&f, CUDNN_DATA_FLOAT));
     const cudnnBackendDescriptor_t scaled = point(&f, CUDNN_POINTWISE_MUL, of_score, scale, scores(&f, own->type));
     key_gradient(&f, scaled, queries, DIFF_K, all->width);
     qs__cudnn_tensor plain = {.uid = f.uid++,
@@ -234,7 +269,12 @@ static void inputs_add(const qs__cuda_kernel *kernel, const fused *own, qs__cudn
     qs__cudnn_pack_add(pack, K, qs__cuda_at(kernel, QS_SRC2));
     qs__cudnn_pack_add(pack, V, qs__cuda_at(kernel, QS_SRC3));
     number_add(pack, SCALE, &own->scale);
-    if (!own->all.causal) return;
+    if (own->biased) qs__cudnn_pack_add(pack, BIAS, kernel->scratch + own->bias);
+    if (own->drops) {
+        qs__cudnn_pack_add(pack, KEPT, kernel->scratch + own->kept);
+        number_add(pack, FACTOR, &own->factor);
+    }
+    if (!graph_masks(own)) return;
     number_add(pack, LEAST, &own->least);
     if (own->shift > 0) number_add(pack, SHIFT, &own->shift);
 }
@@ -252,7 +292,7 @@ static qs_status prepare(qs__cuda_kernel *kernel) {
     qs__cudnn_pack_add(&own->backward_pack, O, result);
     qs__cudnn_pack_add(&own->backward_pack, STATS, stats);
     qs__cudnn_pack_add(&own->backward_pack, SUM, kernel->scratch + own->sum);
-    number_add(&own->backward_pack, ONE, &own->one);
+    number_add(&own->backward_pack, KEPT_SHARE, &own->kept_share);
     qs__cudnn_pack_add(&own->backward_pack, DIFF_O, qs__cuda_at(kernel, QS_DIFF_DST));
     qs__cudnn_pack_add(&own->backward_pack, DIFF_Q, qs__cuda_at(kernel, QS_DIFF_SRC));
     qs__cudnn_pack_add(&own->backward_pack, DIFF_K, qs__cuda_at(kernel, QS_DIFF_SRC2));
@@ -260,10 +300,42 @@ static qs_status prepare(qs__cuda_kernel *kernel) {
     return qs__cudnn_pack_bind(kernel->cuda, &own->backward_pack, workspace);
 }
 
+enum { THREADS = 256 };
+
 static qs_status run(qs__cuda_kernel *kernel, const qs_run *run) {
     const fused *own = kernel->own;
-    (void)run;
+    const qs_attention *all = &own->all;
+    const qs_random_stream draws = qs_attention_draws(all, run, 0, 0, 0);
+    const int64_t rows = all->samples * all->queries;
+    qs__cuda_fused_job job = {.all = {.samples = all->samples,
+                                      .heads = all->heads,
+                                      .queries = all->queries,
+                                      .keys = all->keys,
+                                      .keep = qs__cuda_at(kernel, QS_KEEP),
+                                      .masked = all->masked,
+                                      .causal = all->causal,
+                                      .window = all->window,
+                                      .probability = (float)all->probability,
+                                      .key = draws.key,
+                                      .first_row = draws.first >> 32},
+                              .bias = kernel->scratch + own->bias,
+                              .unseen = -1e30f,
+                              .kept = kernel->scratch + own->kept,
+                              .one = own->type == CUDNN_DATA_BFLOAT16 ? 0x3F80 : 0x3C00,
+                              .result = own->backward ? 0 : qs__cuda_at(kernel, QS_DST),
+                              .width = all->value_width,
+                              .stats = own->backward ? kernel->scratch + own->stats : 0};
+    if (own->biased) {
+        qs__cuda_fused_job of_keep = job; /* of all queries alike, where they see the same */
+        if (!own->by_query) of_keep.all.queries = 1, of_keep.all.causal = 0;
+        const int64_t count = all->samples * of_keep.all.queries * all->keys;
+        QS_TRY(qs__cuda_launch(kernel, own->make_bias, qs__cuda_blocks(kernel->cuda, count, THREADS, 1), THREADS, 0, &of_keep));
+    }
+    if (own->drops)
+        QS_TRY(qs__cuda_launch(kernel, own->make_kept, qs__cuda_blocks(kernel->cuda, rows * all->heads * all->keys, THREADS, 8), THREADS, 0,
+                               &job));
     QS_TRY(qs__cudnn_run(kernel, &own->forward_plans->plan[0], &own->forward_pack));
+    if (own->biased) QS_TRY(qs__cuda_launch(kernel, own->blind, qs__cuda_blocks(kernel->cuda, rows, THREADS, 1), THREADS, 0, &job));
     return own->backward ? qs__cudnn_run(kernel, &own->backward_plans->plan[0], &own->backward_pack) : QS_OK;
 }
 
@@ -278,9 +350,6 @@ static qs_status limits_check(const qs_case *one, fused *own) {
         if (one->operand[i].format && one->operand[i].role != QS_KEEP && one->operand[i].format != format)
             return qs_fail(QS_UNSUPPORTED, "cuDNN's fused attention has one format: %s beside %s", one->operand[i].format->name,
                            format->name);
-    if (qs__case_has(one, QS_KEEP)) return qs_fail(QS_UNSUPPORTED, "cuDNN's fused attention knows padding by lengths alone");
-    if (all->probability > 0) return qs_fail(QS_UNSUPPORTED, "cuDNN's fused attention has draws of its own for dropout");
-    if (all->window > 0) return qs_fail(QS_UNSUPPORTED, "cuDNN's fused attention is taken without windows");
     if (all->causal && all->keys < all->queries)
         return qs_fail(QS_UNSUPPORTED, "cuDNN's fused attention needs a key for every query: the first %lld see none",
                        (long long)(all->queries - all->keys));
@@ -302,8 +371,12 @@ qs_status qs__cuda_build_cudnn_attention(qs__cuda_kernel *kernel) {
     own->backward = strcmp(one->pass->name, "backward") == 0;
     QS_TRY(limits_check(one, own));
     own->scale = (float)(1 / sqrt((double)own->all.width));
-    own->one = 1;
+    own->kept_share = (float)(1 - own->all.probability);
+    own->factor = (float)(1 / (1 - own->all.probability));
     own->least = -HUGE_VALF;
+    own->by_query = own->all.masked || own->all.window > 0;
+    own->biased = own->by_query || qs__case_has(one, QS_KEEP);
+    own->drops = own->all.probability > 0;
     own->shift = (int32_t)(own->all.keys - own->all.queries);
     const int64_t rows = own->all.samples * own->all.heads * own->all.queries;
     snprintf(key, sizeof key, "forward: %s", qs_case_text(one, text));
@@ -319,6 +392,16 @@ qs_status qs__cuda_build_cudnn_attention(qs__cuda_kernel *kernel) {
         own->sum = qs__cuda_scratch(kernel, (size_t)rows * sizeof(float));
     }
     own->stats = qs__cuda_scratch(kernel, (size_t)rows * sizeof(float));
+    if (own->biased) {
+        const int64_t queries = own->by_query ? own->all.queries : 1;
+        own->bias = qs__cuda_scratch(kernel, (size_t)(own->all.samples * queries * own->all.keys) * sizeof(float));
+        QS_TRY(qs__cuda_function(kernel, "attention_bias", &own->make_bias));
+        QS_TRY(qs__cuda_function(kernel, "attention_blind", &own->blind));
+    }
+    if (own->drops) {
+        own->kept = qs__cuda_scratch(kernel, (size_t)(rows * own->all.keys) * 2);
+        QS_TRY(qs__cuda_function(kernel, "attention_kept", &own->make_kept));
+    }
     own->workspace = qs__cuda_scratch(kernel, workspace);
     snprintf(kernel->name, sizeof kernel->name, "cudnn:%s", name);
     kernel->prepare = prepare;
