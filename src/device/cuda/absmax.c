@@ -18,11 +18,12 @@ qs__cuda_hadamard qs__cuda_hadamard_of(const qs_case *one) {
 
 qs_status qs__cuda_columns_absmax(qs__cuda_kernel *kernel, int index, qs__cuda_values src, CUdeviceptr absmax, int64_t columns) {
     const qs__cuda_absmax_job job = {.src = src, .absmax = absmax, .columns = columns};
-    const int threads = QS__CUDA_THREADS;
-    const int64_t rows = src.count / columns, most = qs__cuda_blocks(kernel->cuda, src.count, threads, ROWS_EACH);
-    const int64_t least = (columns + threads - 1) / threads; /* blocks that one row takes */
+    const int threads = QS__CUDA_THREADS, wide = columns % 8 == 0 ? 8 : 1; /* columns that a thread takes */
+    const int64_t groups = columns / wide, most = qs__cuda_blocks(kernel->cuda, src.count, threads, wide * ROWS_EACH);
+    const int64_t least = (groups + threads - 1) / threads; /* blocks that one row takes */
+    const int shared = groups < threads ? (int)columns * (int)sizeof(unsigned) : 0;
     QS_TRY(qs__cuda_clear(kernel, absmax, (size_t)columns * sizeof(float)));
-    return qs__cuda_launch(kernel, index, rows == 0 ? 0 : most > least ? most : least, threads, threads * (int)sizeof(unsigned), &job);
+    return qs__cuda_launch(kernel, index, src.count == 0 ? 0 : most > least ? most : least, threads, shared, &job);
 }
 
 static qs_status columns_run(qs__cuda_kernel *kernel, const qs_run *run) {

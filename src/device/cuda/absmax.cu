@@ -38,25 +38,40 @@ QS_CUDA_GLOBAL(absmax_transformed, qs__cuda_absmax_job) {
     if (threadIdx.x == 0) atomicMax(pointer<unsigned>(job.absmax), high);
 }
 
-/* Columns along the fast axis. Threads are as many as a multiple of the columns: each stays in its column, and blocks gather what theirs
- * found where a block holds several rows. */
-QS_CUDA_GLOBAL(absmax_columns, qs__cuda_absmax_job) {
-    QS_CUDA_SHARED(unsigned, gathered); /* one for each column, where they are fewer than the threads of a block */
-    const bool gathers = job.columns < blockDim.x;
-    const int64_t used = thread_count() / job.columns * job.columns, number = thread_number();
-    unsigned high = 0;
-    if (gathers && threadIdx.x < job.columns) gathered[threadIdx.x] = 0;
-    if (number < used)
-        for (int64_t i = number; i < job.src.count; i += used)
-            high = largest(high, magnitude_of(value_load(job.src, i)));
-    if (!gathers) {
-        if (number < used && high) atomicMax(pointer<unsigned>(job.absmax) + number % job.columns, high);
-        return;
+/* The maxima of `wide` neighbouring columns. Threads are as many as a multiple of such groups: each stays in its own, and blocks that hold
+ * several rows gather what their threads found. */
+template <int wide> QS_CUDA_DEVICE void columns_find(const qs__cuda_absmax_job &job, unsigned *gathered) {
+    const int64_t groups = job.columns / wide, used = thread_count() / groups * groups, number = thread_number();
+    const bool gathers = groups < blockDim.x, works = number < used;
+    unsigned *at = gathers ? gathered : pointer<unsigned>(job.absmax), high[wide] = {0};
+    for (unsigned c = threadIdx.x; gathers && c < job.columns; c += blockDim.x)
+        gathered[c] = 0;
+    for (int64_t i = wide * number; works && i < job.src.count; i += wide * used) {
+        float x[8];
+        if (wide == 8)
+            value_load8(job.src, i, x);
+        else
+            x[0] = value_load(job.src, i);
+        QS_CUDA_UNROLL
+        for (int j = 0; j < wide; j++)
+            high[j] = largest(high[j], magnitude_of(x[j]));
     }
     __syncthreads();
-    if (number < used) atomicMax(gathered + number % job.columns, high);
+    QS_CUDA_UNROLL
+    for (int j = 0; j < wide; j++)
+        if (works && high[j]) atomicMax(at + number % groups * wide + j, high[j]);
     __syncthreads();
-    if (threadIdx.x < job.columns) atomicMax(pointer<unsigned>(job.absmax) + threadIdx.x, gathered[threadIdx.x]);
+    for (unsigned c = threadIdx.x; gathers && c < job.columns; c += blockDim.x)
+        if (gathered[c]) atomicMax(pointer<unsigned>(job.absmax) + c, gathered[c]);
+}
+
+/* Columns along the fast axis. */
+QS_CUDA_GLOBAL(absmax_columns, qs__cuda_absmax_job) {
+    QS_CUDA_SHARED(unsigned, gathered); /* one for each column, where groups of them are fewer than the threads of a block */
+    if (job.columns % 8 == 0)
+        columns_find<8>(job, gathered);
+    else
+        columns_find<1>(job, gathered);
 }
 
 /* Rows, a block for each part of one. */
