@@ -13,10 +13,10 @@ extern "C" {
 #include <cmocka.h>
 }
 
-static const char *const formats[] = {"fp32",      "bf16",       "fp16",       "e5m2",       "e4m3fn",      "fp(4,3,4)",   "fp(6,9,0)",
-                                      "fp(5,2,0)", "fp(4,3,0)",  "fp(8,7,0)",  "fp(8,0,0)",  "fp(1,0,0)",   "fp(1,2,0)",   "fp(2,1,0)",
-                                      "fp(3,0,0)", "fp(5,10,3)", "fp(4,2,1)",  "fp(3,4,-9)", "fp(5,10,99)", "fp(4,3,113)", "fp(2,5,9)",
-                                      "fp(8,23)",  "fp(5,23,0)", "fp(7,16,0)", "fp(6,17)",   "fp(4,0,100)", "fp(3,2,-110)"};
+static const char *const formats[] = {"fp32",      "bf16",      "fp16",       "e5m2",       "e4m3fn",     "fp(4,3,4)",   "fp(6,9,0)",
+                                      "fp(5,2,0)", "fp(4,3,0)", "fp(8,7,0)",  "fp(8,0,0)",  "tf32",       "fp(1,0,0)",   "fp(1,2,0)",
+                                      "fp(2,1,0)", "fp(3,0,0)", "fp(5,10,3)", "fp(4,2,1)",  "fp(3,4,-9)", "fp(5,10,99)", "fp(4,3,113)",
+                                      "fp(2,5,9)", "fp(8,23)",  "fp(5,23,0)", "fp(7,16,0)", "fp(6,17)",   "fp(4,0,100)", "fp(3,2,-110)"};
 static const char *const integers[] = {"int2", "int4", "int7", "int8", "uint2", "uint4", "uint7"};
 enum { FORMATS = sizeof formats / sizeof formats[0], INTEGERS = sizeof integers / sizeof integers[0] };
 
@@ -94,7 +94,7 @@ static void every_code_decodes_and_is_found_again(void **state) {
             const uint32_t code = (i * odd) & (format->bits == 32 ? UINT32_MAX : (1u << format->bits) - 1);
             const float value = qs_decode_value(format, code);
             assert_bits(bits_of(decode(plan, code)), bits_of(value), "%s code %x", format->name, (unsigned)code);
-            if (!finite(value)) continue;
+            if (!finite(value) || plan.padded) continue; /* the latter: of values that it does not have, too */
             assert_bits(round_float(plan, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, value, 0).code, code, "%s value %g", format->name,
                         (double)value);
         }
