@@ -20,12 +20,17 @@ job="--model $DEMO_MODEL --dataset $dataset --batch $DEMO_BATCH"
 whole=$DEMO_OUT/profile.json
 classes=$(jq -r '.classes | keys_unsorted[]' "$DEMO_CLUSTER")
 
+# A command whose messages are of interest only when it fails.
+quietly() {
+    "$@" 2> "$DEMO_OUT/log" || { code=$? && cat "$DEMO_OUT/log" >&2 && return $code; }
+}
+
 echo "== profiles of $DEMO_MODEL on $dataset, batch $DEMO_BATCH, class by class"
 rm -f "$whole"
 for class in $classes; do
     # shellcheck disable=SC2086
-    "$QSYNC" profile --cluster "$DEMO_CLUSTER" --class "$class" $job --repetitions 4 --conversion-seconds 3 --statistics-iterations 20 --fresh \
-        --out "$whole" > "$DEMO_OUT/profile.txt" 2>> "$DEMO_OUT/log"
+    quietly "$QSYNC" profile --cluster "$DEMO_CLUSTER" --class "$class" $job --repetitions 4 --conversion-seconds 3 --statistics-iterations 20 \
+        --fresh --out "$whole" > "$DEMO_OUT/profile.txt"
 done
 cat "$DEMO_OUT/profile.txt"
 
@@ -33,7 +38,7 @@ cat "$DEMO_OUT/profile.txt"
 jq '.classes |= map_values(del(.[.backend]) + {backend: "cuda", device: "t4", formats: ["fp32"], storage: ["fp32"]})' "$DEMO_CLUSTER" \
     > "$DEMO_OUT/published.json"
 # shellcheck disable=SC2086
-"$QSYNC" profile --estimate --cluster "$DEMO_OUT/published.json" $job --out "$DEMO_OUT/estimate.json" >> "$DEMO_OUT/log" 2>&1
+quietly "$QSYNC" profile --estimate --cluster "$DEMO_OUT/published.json" $job --out "$DEMO_OUT/estimate.json" > "$DEMO_OUT/estimate.txt"
 jq --slurpfile estimate "$DEMO_OUT/estimate.json" '.collectives = $estimate[0].collectives' "$whole" > "$whole.new"
 mv "$whole.new" "$whole"
 
@@ -54,12 +59,12 @@ for planner in $DEMO_PLANNERS; do
         jq --arg class "$class" '{schema, classes: {($class): {operators: (.classes[$class].operators
             | map_values((if type == "object" then . else {recipe: .} end) | {recipe, pin: true}))}}}' "$plan" > "$DEMO_OUT/$name.pins"
         # shellcheck disable=SC2086
-        "$QSYNC" plan --cluster "$DEMO_OUT/$class.cluster.json" --profile "$DEMO_OUT/$class.profile.json" --pins "$DEMO_OUT/$name.pins" \
-            --epochs "$DEMO_EPOCHS" --out "$DEMO_OUT/$name.json" $job >> "$DEMO_OUT/log" 2>&1
+        quietly "$QSYNC" plan --cluster "$DEMO_OUT/$class.cluster.json" --profile "$DEMO_OUT/$class.profile.json" --pins "$DEMO_OUT/$name.pins" \
+            --epochs "$DEMO_EPOCHS" --out "$DEMO_OUT/$name.json" $job > "$DEMO_OUT/$name.txt"
         rm -rf "${DEMO_OUT:?}/$name"
         # shellcheck disable=SC2086
-        "$QSYNC" train --cluster "$DEMO_OUT/$class.cluster.json" --plan "$DEMO_OUT/$name.json" --out "$DEMO_OUT/$name" $DEMO_OPTIONS \
-            >> "$DEMO_OUT/log" 2>&1 || { tail -n 3 "$DEMO_OUT/log" && continue; }
+        quietly "$QSYNC" train --cluster "$DEMO_OUT/$class.cluster.json" --plan "$DEMO_OUT/$name.json" --out "$DEMO_OUT/$name" $DEMO_OPTIONS \
+            >> "$DEMO_OUT/$name.txt"
         runs="$runs $DEMO_OUT/$name"
     done
 done
