@@ -7,16 +7,18 @@
 # GPU_TUNE (none): formats whose kernels are found by measurement first (qsync bench --tune), in as many rounds as GPU_TUNE_ROUNDS (6) says.
 # usage: bench/cuda-step.sh [ours] [peer]    (both). What is in GPU_OUT is not measured again.
 # GPU_OUT (run/cuda-step), GPU_CASES (MODEL:BATCH:EXTENT, a slash for the colon in a model's name), GPU_FORMATS, GPU_STEPS (10),
-# GPU_SECONDS (150: of the peer; 100 of each cell of ours), GPU_BACKEND (cuda), GPU_PYTHON (python3).
+# GPU_SECONDS (150: of the peer), GPU_CELL_SECONDS (60: of one of ours), GPU_BACKEND (cuda), GPU_PYTHON (python3).
 set -eu
 cd "$(dirname "$0")/.."
 bench_name=cuda-step
 . bench/common.sh
 : "${GPU_OUT:=run/cuda-step}" "${GPU_CASES:=resnet50:256:224 bert/base:64:128}" "${GPU_FORMATS:=bf16 fp16 tf32 fp32 int8/bf16}" \
     "${GPU_STEPS:=10}" "${GPU_SECONDS:=150}" "${GPU_BACKEND:=cuda}" "${GPU_PYTHON:=python3}" \
-    "${GPU_TUNE:=}" "${GPU_TUNE_ROUNDS:=6}"
+    "${GPU_CELL_SECONDS:=60}" "${GPU_TUNE:=}" "${GPU_TUNE_ROUNDS:=6}"
 mkdir -p "$GPU_OUT"
 log=$GPU_OUT/log
+over=no
+trap 'over=yes' TERM # no time for more: figures of what is there
 
 # Images of the extent, or sequences: the model's name with what it needs, the optimizer, and units of a sample.
 case_read() {
@@ -36,7 +38,7 @@ case_read() {
 tune() { # FORMAT
     export QSYNC_CACHE="$GPU_OUT/tuning.sqlite"
     # shellcheck disable=SC2086
-    timeout --foreground -k 5 100 "$QSYNC" bench --tune --backend "$GPU_BACKEND" --models "$named" --batch "$batch" --recipes "$1" \
+    timeout --foreground -k 5 "$GPU_CELL_SECONDS" "$QSYNC" bench --tune --backend "$GPU_BACKEND" --models "$named" --batch "$batch" --recipes "$1" \
         --steps "$GPU_TUNE_ROUNDS" ${settings%--optimizer*} > "$GPU_OUT/tune-$(echo "$model-$1" | tr ':/' '--').txt" 2> "$log" ||
         echo "bench: $model $1 is not tuned: $(tail -n 1 "$log")" >&2
 }
@@ -44,13 +46,14 @@ tune() { # FORMAT
 ours() { # CASE FORMAT: a row, or why there is none
     case_read "$1"
     row=$GPU_OUT/ours-$(echo "$1-$2" | tr ':/,' '---').json
-    [ ! -s "$row" ] || return 0
+    [ ! -s "$row" ] && [ $over = no ] || return 0
     case " $GPU_TUNE " in *" $2 "*) tune "$2" ;; esac
     [ "$2" != fp16 ] || settings="$settings --loss-scaling"
     code=0
     # shellcheck disable=SC2086
-    timeout --foreground -k 5 100 "$QSYNC" bench --backend "$GPU_BACKEND" --models "$named" --batch "$batch" --recipes "$2" --steps "$GPU_STEPS" \
+    timeout --foreground -k 5 "$GPU_CELL_SECONDS" "$QSYNC" bench --backend "$GPU_BACKEND" --models "$named" --batch "$batch" --recipes "$2" --steps "$GPU_STEPS" \
         $settings --breakdown --kernels --json > "$row.new" 2> "$log" || code=$?
+    [ $over = no ] || return 0
     if [ $code -eq 0 ]; then
         jq -c --arg model "$model" --arg format "$2" --argjson units "$units" '.models[][] | {model: $model, format: $format} + .
             | .units_per_s = .samples_per_s * $units | .kernels_us = ([.breakdown[].us] | add)' "$row.new" > "$row"
@@ -86,7 +89,7 @@ for what; do
     esac
 done
 touch "$GPU_OUT/peer.jsonl"
-find "$GPU_OUT" -name 'ours-*.json' -exec cat {} + | jq -s --slurpfile peer "$GPU_OUT/peer.jsonl" --arg cases "$GPU_CASES" \
+find "$GPU_OUT" -name 'ours-*.json' -size +0 -exec cat {} + | jq -s --slurpfile peer "$GPU_OUT/peer.jsonl" --arg cases "$GPU_CASES" \
     -f bench/cuda_step_figures.jq > "$GPU_OUT/figures.json"
 bench_write "$GPU_OUT/figures.json"
 jq -r '.figures.steps[] | select(.ratio) | "\(.model) \(.format): \(.ratio * 100 | round / 100) of the peer"' bench/results/cuda-step.json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake -DFOLDER=<sources> -DOUT=<header> -P digest.cmake: a header that changes when a file of the folder does.
+# cmake -DFOLDER=<sources> -DOUT=<header> -DNAME=<macro> -P digest.cmake: a header that changes when a file of the folder does.
 
 file(GLOB_RECURSE files ${FOLDER}/*)
 list(SORT files)
@@ -10,4 +10,4 @@ foreach(file IN LISTS files)
 endforeach()
 string(SHA1 digest "${all}")
 string(SUBSTRING ${digest} 0 16 digest)
-file(WRITE ${OUT} "// SPDX-License-Identifier: Apache-2.0\n#define QS_KERNELS_DIGEST \"${digest}\"\n")
+file(WRITE ${OUT} "// SPDX-License-Identifier: Apache-2.0\n#define ${NAME} \"${digest}\"\n")

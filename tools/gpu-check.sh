@@ -186,7 +186,6 @@ tests_run() { # NAME OF THE JSON
     rm -rf "$tests"
     mkdir -p "$tests"
     tests_list > "$tests/list"
-    trap : TERM # the part's time is up: what is known by then is told
     xargs -L 1 -P "${GPU_JOBS:-8}" sh tools/gpu-check.sh test "$out" < "$tests/list" || true
     find "$tests" -name '*.end' -exec cat {} + | sort > "$tests/ends"
     jq -Rn '[inputs | split(" ") | {name: .[0], code: (.[1] | tonumber), seconds: (.[2] | tonumber)}]' "$tests/ends" > "$out/$1.json"
@@ -305,7 +304,10 @@ test | inside) # as this script calls itself: the folder, then what is to be run
     out=$1
     shift
     environment_set
-    [ "$part" = test ] || part=$1
+    if [ "$part" = inside ]; then
+        part=$1
+        trap : TERM # the part's time is up: what is known by then is told, and kept
+    fi
     "part_$part" "$@"
     exit
     ;;

@@ -33,7 +33,7 @@ if(QS_WITH_CPU)
   set(digest ${CMAKE_CURRENT_BINARY_DIR}/device/kernels_digest.h)
   file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/cpu/*)
   add_custom_command(OUTPUT ${digest} DEPENDS ${kernels} ${CMAKE_SOURCE_DIR}/cmake/digest.cmake VERBATIM
-    COMMAND ${CMAKE_COMMAND} -DFOLDER=${CMAKE_CURRENT_LIST_DIR}/cpu -DOUT=${digest} -P ${CMAKE_SOURCE_DIR}/cmake/digest.cmake)
+    COMMAND ${CMAKE_COMMAND} -DFOLDER=${CMAKE_CURRENT_LIST_DIR}/cpu -DOUT=${digest} -DNAME=QS_KERNELS_DIGEST -P ${CMAKE_SOURCE_DIR}/cmake/digest.cmake)
   list(APPEND QS_DEVICE_SOURCES ${digest})
   target_include_directories(qs_device_options INTERFACE ${CMAKE_CURRENT_BINARY_DIR}/device)
   # Our own kernels, by instruction set. -Wno-psabi: vectors are passed to inlined functions only. What needs more than AVX-512 as it is
@@ -94,6 +94,12 @@ if(QS_WITH_CUDA)
     math(EXPR count "${count} + 1")
   endforeach()
   list(JOIN QS_CUDA_ARCHITECTURES " " architectures)
+  set(digest ${CMAKE_CURRENT_BINARY_DIR}/device/cuda_digest.h)
+  file(GLOB kernels CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/cuda/*)
+  add_custom_command(OUTPUT ${digest} DEPENDS ${kernels} ${CMAKE_SOURCE_DIR}/cmake/digest.cmake VERBATIM
+    COMMAND ${CMAKE_COMMAND} -DFOLDER=${CMAKE_CURRENT_LIST_DIR}/cuda -DOUT=${digest} -DNAME=QS_CUDA_DIGEST -P ${CMAKE_SOURCE_DIR}/cmake/digest.cmake)
+  list(APPEND QS_DEVICE_SOURCES ${digest})
+  target_include_directories(qs_device_options INTERFACE ${CMAKE_CURRENT_BINARY_DIR}/device)
   set(list ${CMAKE_CURRENT_BINARY_DIR}/device/cuda/images.c)
   file(CONFIGURE OUTPUT ${list} CONTENT "/* Written by src/device/room.cmake. */
 #include \"cuda/cuda.h\"

@@ -2,6 +2,7 @@
 /* The device `cuda`: opening a GPU, and kernels from what families build. */
 #include "cuda/cublaslt.h"
 #include "cuda/cudnn.h"
+#include "cuda_digest.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -94,6 +95,7 @@ static void cuda_describe(const void *state, qs_device_info *out) {
     snprintf(out->isa, sizeof out->isa, "compute capability %d.%d", cuda->capability / 10, cuda->capability % 10);
     if (cuda->driver->driver_version(&version) != CUDA_SUCCESS) version = 0;
     snprintf(out->library, sizeof out->library, "CUDA driver %d.%d", version / 1000, version % 1000 / 10);
+    snprintf(out->kernels, sizeof out->kernels, "%s", QS_CUDA_DIGEST);
     qs__cuda_formats(cuda->capability, out->formats);
 }
 
