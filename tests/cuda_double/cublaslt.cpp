@@ -267,7 +267,8 @@ static const char *refusal(const problem &p, const uint32_t alignment[4]) {
             return "int8 wants multiples of 4";
         return nullptr;
     }
-    if (p.of.compute != CUBLAS_COMPUTE_32F || p.of.scale != CUDA_R_32F) return "sums other than fp32";
+    const bool short_factors = p.of.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && p.a.type == CUDA_R_32F;
+    if ((p.of.compute != CUBLAS_COMPUTE_32F && !short_factors) || p.of.scale != CUDA_R_32F) return "sums other than fp32";
     if (short_a || short_b) {
         if (!short_a || !short_b || (a == CUDA_R_8F_E5M2 && b == CUDA_R_8F_E5M2)) return "e5m2 is multiplied with e4m3 alone";
         if (!transposed_plain) return "formats of 8 bits want transposed x plain";

@@ -25,6 +25,11 @@ static const char *const extra[] = {
     "linear/input_gradient weights=int8[30,64] weights_step=fp32[64] diff_dst=int8[7,30,9] diff_dst_step=fp32[1] diff_src=bf16[7,64,9]",
     "linear/weight_gradient src=int8[70,64,3] src_step=fp32[1] diff_dst=int8[70,30,3] diff_dst_step=fp32[1] diff_weights=fp32[30,64] "
     "diff_bias=fp32[30]",
+    "linear/forward src=tf32[32,48] weights=tf32[64,48] bias=fp32[64] dst=fp32[32,64]",
+    "linear/forward src=tf32[7,33] weights=tf32[10,33] bias=fp32[10] dst=tf32[7,10]",
+    "linear/input_gradient weights=tf32[64,48] diff_dst=tf32[32,64] diff_src=tf32[32,48]",
+    "linear/weight_gradient src=tf32[37,48] diff_dst=tf32[37,64] diff_weights=fp32[64,48] diff_bias=fp32[64]",
+    "matmul/forward src=tf32[2,32,9] src2=tf32[2,32,7] dst=tf32[2,7,4,9] heads=4 transposed=1",
     "linear/forward src=e4m3fn[32,48] weights=e4m3fn[64,48] dst=bf16[32,64]",
     "linear/forward src=e4m3fn[7,33] weights=e4m3fn[10,33] bias=fp32[10] dst=fp32[7,10]",
     "linear/forward src=e5m2[32,48] weights=e4m3fn[64,48] bias=fp32[64] dst=e4m3fn[32,64]",

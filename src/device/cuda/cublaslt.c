@@ -95,7 +95,8 @@ int qs__lt_type(const qs_format *format) {
     static const struct {
         const char *name;
         cudaDataType_t type;
-    } known[] = {{"fp32", CUDA_R_32F}, {"bf16", CUDA_R_16BF}, {"fp16", CUDA_R_16F}, {"e4m3fn", CUDA_R_8F_E4M3}, {"e5m2", CUDA_R_8F_E5M2}};
+    } known[] = {{"fp32", CUDA_R_32F}, {"tf32", CUDA_R_32F},       {"bf16", CUDA_R_16BF},
+                 {"fp16", CUDA_R_16F}, {"e4m3fn", CUDA_R_8F_E4M3}, {"e5m2", CUDA_R_8F_E5M2}};
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (!strcmp(format->name, known[i].name)) return (int)known[i].type;
     return format->kind == QS_KIND_INTEGER ? (int)CUDA_R_8I : -1;
@@ -167,10 +168,13 @@ static qs_status product_make(const struct qs__cublaslt *lt, qs__lt_plan *plan) 
               {epilogue != CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue},
               {epilogue != CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias},
               {fill > 0, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, &fill, sizeof fill}};
-    QS_TRY(shape_check(
-        lt->call, shape,
-        lt->call->product_create(&plan->product, integer ? CUBLAS_COMPUTE_32I : CUBLAS_COMPUTE_32F, integer ? CUDA_R_32I : CUDA_R_32F),
-        "cublasLtMatmulDescCreate"));
+    QS_TRY(shape_check(lt->call, shape,
+                       lt->call->product_create(&plan->product,
+                                                integer                ? CUBLAS_COMPUTE_32I
+                                                : shape->short_factors ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                                       : CUBLAS_COMPUTE_32F,
+                                                integer ? CUDA_R_32I : CUDA_R_32F),
+                       "cublasLtMatmulDescCreate"));
     for (size_t i = 0; i < sizeof of / sizeof of[0]; i++)
         if (of[i].said)
             QS_TRY(shape_check(lt->call, shape, lt->call->product_set(plan->product, of[i].attribute, of[i].value, of[i].bytes),
@@ -182,8 +186,10 @@ static qs_status product_make(const struct qs__cublaslt *lt, qs__lt_plan *plan) 
 }
 
 /* Its configuration, where all fields of it that an algorithm may lack count as 0; false: its parts are added in another way than it must
- * be. */
-static bool algorithm_name(const qs__lt_functions *call, const cublasLtMatmulAlgo_t *algorithm, char *tag, size_t bytes) {
+ * be, or a bias is to be added to 16-bit results by another algorithm than those that are known to round once (seen on an H100: the
+ * others round sums before C and the bias are added). */
+static bool algorithm_name(const qs__lt_functions *call, const cublasLtMatmulAlgo_t *algorithm, bool adds_to_short, char *tag,
+                           size_t bytes) {
     static const struct {
         cublasLtMatmulAlgoConfigAttributes_t attribute;
         size_t bytes;
@@ -196,7 +202,7 @@ static bool algorithm_name(const qs__lt_functions *call, const cublasLtMatmulAlg
               {CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID, 2},
               {CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, 2},
               {CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, 4}};
-    enum { FIELDS = sizeof of / sizeof of[0], SPLIT = 3, SCHEME = FIELDS - 1 };
+    enum { FIELDS = sizeof of / sizeof of[0], SPLIT = 3, SCHEME = FIELDS - 1, ROUNDS_ONCE = 66 };
     unsigned value[FIELDS] = {0};
     for (int i = 0; i < FIELDS; i++) {
         uint32_t word = 0;
@@ -209,15 +215,17 @@ static bool algorithm_name(const qs__lt_functions *call, const cublasLtMatmulAlg
     size_t used = 0;
     for (int i = 0; i < SCHEME && used < bytes; i++)
         used += (size_t)snprintf(tag + used, bytes - used, i == 0 ? "%u" : ".%u", value[i]);
+    if (adds_to_short && value[0] != ROUNDS_ONCE) return false;
     return value[SCHEME] == CUBLASLT_REDUCTION_SCHEME_NONE || (value[SCHEME] == CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE && value[SPLIT] > 1);
 }
 
 /* Takes those of the library's algorithms that may be taken, and are not there yet. */
 static void algorithms_take(const qs__lt_functions *call, const cublasLtMatmulHeuristicResult_t *result, int count, qs__lt_plan *plan) {
+    const bool adds_to_short = plan->shape.epilogue == CUBLASLT_EPILOGUE_BIAS && plan->shape.d.type != CUDA_R_32F;
     for (int i = 0; i < count && plan->count < QS__LT_ALGORITHMS; i++) {
         qs__lt_algorithm *to = &plan->algorithm[plan->count];
         bool fresh = result[i].state == CUBLAS_STATUS_SUCCESS && result[i].workspaceSize <= QS__LT_WORKSPACE &&
-                     algorithm_name(call, &result[i].algo, to->tag, sizeof to->tag);
+                     algorithm_name(call, &result[i].algo, adds_to_short, to->tag, sizeof to->tag);
         for (int other = 0; other < plan->count && fresh; other++)
             fresh = strcmp(to->tag, plan->algorithm[other].tag) != 0;
         if (!fresh) continue;

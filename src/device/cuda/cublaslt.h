@@ -67,6 +67,7 @@ typedef struct qs__lt_matrix {
 typedef struct qs__lt_shape {
     int64_t m, n, k, batch;
     int64_t epilogue;         /* cublasLtEpilogue_t: DEFAULT, BIAS, BGRADB */
+    int64_t short_factors;    /* 1: fp32 factors are values of tf32, which tensor cores multiply exactly; 0: fp32 is multiplied in fp32 */
     qs__lt_matrix a, b, c, d; /* c: of the type and the extents of d, and the same where it is not added or D is added to */
 } qs__lt_shape;
 

@@ -85,13 +85,17 @@ static bool is_byte_float(const qs_format *format) {
     return type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2;
 }
 
+static bool is_tf32(const qs_format *format) {
+    return format == qs_format_of("tf32");
+}
+
 /* Fills integers and bytes. */
 static qs_status formats_check(const qs__cuda *cuda, const qs__product_request *is, qs__product *out) {
     const qs_format *left = is->format[QS__LEFT], *right = is->format[QS__RIGHT];
     const int type[2] = {qs__lt_type(left), qs__lt_type(right)};
     for (int i = 0; i < 2; i++)
         if (type[i] < 0)
-            return qs_fail(QS_UNSUPPORTED, "cuBLASLt multiplies no %s: fp32, bf16, fp16, e4m3fn, e5m2 and integers of 8 bits or less",
+            return qs_fail(QS_UNSUPPORTED, "cuBLASLt multiplies no %s: fp32, tf32, bf16, fp16, e4m3fn, e5m2 and integers of 8 bits or less",
                            is->format[i]->name);
     out->integers = left->kind == QS_KIND_INTEGER;
     out->bytes = out->integers || is_byte_float(left);
@@ -103,10 +107,10 @@ static qs_status formats_check(const qs__cuda *cuda, const qs__product_request *
             return qs_fail(QS_UNSUPPORTED, "cuBLASLt multiplies no e5m2 by e5m2: one of them has to be e4m3fn");
         return QS_OK;
     }
-    if (type[0] != type[1])
+    if (type[0] != type[1] || (type[0] == CUDA_R_32F && left != right))
         return qs_fail(QS_UNSUPPORTED, "cuBLASLt multiplies factors of one format, not %s by %s", left->name, right->name);
-    if (type[0] == CUDA_R_16BF && cuda->capability < 80)
-        return qs_fail(QS_UNSUPPORTED, "products of bf16 need compute capability 8.0, this GPU has %d.%d", cuda->capability / 10,
+    if ((type[0] == CUDA_R_16BF || is_tf32(left)) && cuda->capability < 80)
+        return qs_fail(QS_UNSUPPORTED, "products of %s need compute capability 8.0, this GPU has %d.%d", left->name, cuda->capability / 10,
                        cuda->capability % 10);
     return QS_OK;
 }
@@ -114,6 +118,7 @@ static qs_status formats_check(const qs__cuda *cuda, const qs__product_request *
 /* The library writes results of these factors in the format itself. */
 static bool writes(const qs__product_request *is, const qs_format *format) {
     const int type = qs__lt_type(format), of = qs__lt_type(is->format[QS__LEFT]);
+    if (is_tf32(format)) return false; /* it writes fp32, which is rounded behind it */
     if (is_byte_float(is->format[QS__LEFT])) return type == CUDA_R_32F || type == CUDA_R_16BF || type == CUDA_R_16F;
     return type == of || type == CUDA_R_32F;
 }
@@ -301,6 +306,7 @@ static qs__lt_shape shape_of(const qs__product *out, const qs_matrices lie[3], c
                           .n = out->bytes ? out->padded_rows : of->rows,
                           .k = out->bytes ? out->piece : of->inner,
                           .batch = by->count,
+                          .short_factors = is_tf32(out->is.format[QS__LEFT]),
                           .epilogue = somewhere(out->is.row_sums) ? CUBLASLT_EPILOGUE_BGRADB
                                       : bias                      ? CUBLASLT_EPILOGUE_BIAS
                                                                   : CUBLASLT_EPILOGUE_DEFAULT};
