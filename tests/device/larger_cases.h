@@ -151,6 +151,11 @@ static const char *const larger_cases[] = {
     "add/forward src=tf32[5,19,7] src2=fp32[5,19,7] dst=tf32[5,19,7] absmax=fp32[1]", "cast/forward src=fp32[5,19,7] dst=tf32[5,19,7]",
     "average_pool/forward src=tf32[2,5,8,6] dst=tf32[2,5,5,4] kernel=2x2 stride=2x2 padding=1x1",
     "dropout/backward diff_dst=tf32[5,64] diff_src=tf32[5,64] probability=0.5",
+    "conv2d/forward src=tf32[2,16,8,8] weights=tf32[24,16,3,3] bias=fp32[24] dst=tf32[2,24,8,8] kernel=3x3 padding=1x1",
+    "conv2d/forward src=tf32[2,16,8,8] weights=tf32[24,16,3,3] dst=fp32[2,24,8,8] kernel=3x3 padding=1x1",
+    "conv2d/input_gradient weights=tf32[24,16,3,3] diff_dst=tf32[2,24,8,8] diff_src=tf32[2,16,8,8] kernel=3x3 padding=1x1",
+    "conv2d/weight_gradient src=tf32[2,16,8,8] diff_dst=tf32[2,24,8,8] diff_weights=fp32[24,16,3,3] diff_bias=fp32[24] kernel=3x3 "
+    "padding=1x1",
     "add/forward src=e5m2[5,19,7] src2=fp(3,2)[5,19,7] dst=e4m3fn[5,19,7] absmax=fp32[1]",
     "dropout/forward src=e4m3fn[5,19,7] dst=fp(5,6)[5,19,7] probability=0.3 batched",
     "concat/forward src=e4m3fn[2,9,5] src2=e4m3fn[2,14,5] dst=e4m3fn[2,23,5]",

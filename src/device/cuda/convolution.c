@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Convolutions by cuDNN: forward, input gradient and weight gradient. Tensors lie as they are, channels last; a group has its channels side
  * by side, which the library reads off the extents. There are three ways:
- *   direct  operands as they are. fp32 is multiplied in fp32, never in TF32. In a forward pass steps and bias are part of the graph.
+ *   direct  operands as they are. fp32 is multiplied in fp32, never in TF32, and tf32, whose storage is the same, on tensor cores; results
+ *           are rounded to tf32 where they lie. In a forward pass steps and bias are part of the graph.
  *   short   weight gradients of bf16 and fp16: engines write them in that format only, so they are rounded to it, then widened: an error of
  *           half a spacing of the factors' format, which kernels named "cudnn:short:..." alone have
  *   wide    factors of any float format, as fp32 in scratch: formats of up to 10 bits behind the point on tensor cores, whose TF32 holds
@@ -32,7 +33,7 @@ typedef struct convolution {
     const qs__cudnn_plan *plan;
     qs__cudnn_pack pack;
     int convert;                           /* function of ours; -1: not used */
-    bool widens[2], converts;              /* the factors; the result */
+    bool widens[2], elsewhere, converts;   /* the factors; the result is written into scratch; is converted, there or in place */
     size_t wide[2], written_at, workspace; /* offsets in scratch */
     qs__bias_sums bias;                    /* sums of diff_dst; where rows is 0, none */
 } convolution;
@@ -136,11 +137,8 @@ static bool type_of(const qs_format *format, cudnnDataType_t *out) {
     static const struct {
         const char *name;
         cudnnDataType_t type;
-    } types[] = {{"fp32", CUDNN_DATA_FLOAT},
-                 {"bf16", CUDNN_DATA_BFLOAT16},
-                 {"fp16", CUDNN_DATA_HALF},
-                 {"e4m3fn", CUDNN_DATA_FP8_E4M3},
-                 {"e5m2", CUDNN_DATA_FP8_E5M2}};
+    } types[] = {{"fp32", CUDNN_DATA_FLOAT}, {"tf32", CUDNN_DATA_FLOAT},      {"bf16", CUDNN_DATA_BFLOAT16},
+                 {"fp16", CUDNN_DATA_HALF},  {"e4m3fn", CUDNN_DATA_FP8_E4M3}, {"e5m2", CUDNN_DATA_FP8_E5M2}};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (!strcmp(format->name, types[i].name)) {
             *out = types[i].type;
@@ -148,6 +146,12 @@ static bool type_of(const qs_format *format, cudnnDataType_t *out) {
         }
     *out = CUDNN_DATA_FLOAT;
     return false;
+}
+
+/* Values that the library reads and writes as fp32: of fp32 itself, and of tf32, which has the same storage. */
+static bool is_word(const qs_format *format) {
+    cudnnDataType_t type;
+    return type_of(format, &type) && type == CUDNN_DATA_FLOAT;
 }
 
 static bool is_float8(cudnnDataType_t type) {
@@ -173,7 +177,7 @@ static bool way_fits(const qs__cuda_kernel *kernel, way taken, convolution *own)
     case DIRECT:
         own->factors = of_left;
         own->written = of_result;
-        own->exact = left == fp32;
+        own->exact = left == fp32 || right == fp32;
         if (!reads || !writes) return false;
         if (is_float8(of_left)) return forward && kernel->cuda->capability >= 89;
         return of_result == of_left || (forward && result == fp32);
@@ -183,7 +187,7 @@ static bool way_fits(const qs__cuda_kernel *kernel, way taken, convolution *own)
     case WIDE:
         own->factors = own->written = CUDNN_DATA_FLOAT;
         own->exact = left->mantissa_bits > 10 || right->mantissa_bits > 10;
-        return left != fp32 || right != fp32 || result != fp32;
+        return !reads || !writes || of_left != CUDNN_DATA_FLOAT || of_result != CUDNN_DATA_FLOAT;
     default:
         return false;
     }
@@ -225,7 +229,7 @@ static CUdeviceptr at_scratch(const qs__cuda_kernel *kernel, size_t offset) {
 /* Where the library finds one of its three tensors. */
 static CUdeviceptr tensor_at(const qs__cuda_kernel *kernel, const convolution *own, qs_role role) {
     const int factor = role == own->right;
-    if (role == own->result) return own->converts ? at_scratch(kernel, own->written_at) : qs__cuda_at(kernel, role);
+    if (role == own->result) return own->elsewhere ? at_scratch(kernel, own->written_at) : qs__cuda_at(kernel, role);
     return own->widens[factor] ? at_scratch(kernel, own->wide[factor]) : qs__cuda_at(kernel, role);
 }
 
@@ -261,7 +265,7 @@ static qs_status result_make(const qs__cuda_kernel *kernel, const convolution *o
     const bool forward = own->pass == QS__FORWARD;
     const qs__cuda_values to = qs__cuda_values_of(kernel, own->result);
     const qs__cuda_convolution_job job = {
-        .from = {.at = at_scratch(kernel, own->written_at), .count = to.count, .format = qs__cuda_format_of(written)},
+        .from = {.at = tensor_at(kernel, own, own->result), .count = to.count, .format = qs__cuda_format_of(written)},
         .to = to,
         .columns = own->shape.outputs,
         .bias = forward && !graph_adds(one, own) && qs__case_has(one, QS_BIAS) ? qs__cuda_at(kernel, QS_BIAS) : 0};
@@ -281,19 +285,19 @@ static qs_status run(qs__cuda_kernel *kernel, const qs_run *run) {
 /* Scratch and functions of a way whose plan is known. */
 static qs_status kernel_make(qs__cuda_kernel *kernel, convolution *own) {
     const qs_case *one = &kernel->one;
-    const qs_format *fp32 = qs_format_of("fp32");
     const size_t word = own->way == SHORT ? 2 : 4;
     const qs_role factor[2] = {own->left, own->right};
+    const qs_format *result = qs__case_format(one, own->result);
+    own->elsewhere = own->way == SHORT || !(own->way == DIRECT || is_word(result));
     own->converts =
-        own->way == SHORT ||
-        (own->way == WIDE && (qs__case_format(one, own->result) != fp32 || (own->pass == QS__FORWARD && qs__case_has(one, QS_BIAS))));
+        own->elsewhere || result == qs_format_of("tf32") || (own->way == WIDE && own->pass == QS__FORWARD && qs__case_has(one, QS_BIAS));
     own->convert = -1;
-    if (own->way != DIRECT) QS_TRY(qs__cuda_function(kernel, "convolution_values", &own->convert));
+    if (own->converts || own->way == WIDE) QS_TRY(qs__cuda_function(kernel, "convolution_values", &own->convert));
     for (int i = 0; i < 2; i++) {
-        own->widens[i] = own->way == WIDE && qs__case_format(one, factor[i]) != fp32;
+        own->widens[i] = own->way == WIDE && !is_word(qs__case_format(one, factor[i]));
         if (own->widens[i]) own->wide[i] = qs__cuda_scratch(kernel, (size_t)qs__case_count(one, factor[i]) * word);
     }
-    if (own->converts) own->written_at = qs__cuda_scratch(kernel, (size_t)qs__case_count(one, own->result) * word);
+    if (own->elsewhere) own->written_at = qs__cuda_scratch(kernel, (size_t)qs__case_count(one, own->result) * word);
     own->workspace = qs__cuda_scratch(kernel, own->plan->workspace);
     if (own->pass == QS__WEIGHT_GRADIENT && qs__case_has(one, QS_DIFF_BIAS)) {
         const int64_t pixels = own->shape.out_height * own->shape.out_width;
