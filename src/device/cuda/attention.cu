@@ -7,7 +7,7 @@
  * Tiles lie in shared memory, with rows whose distance keeps 32 lanes that read one each apart. For scores a warp has eight rows of
  * the block's own tile, and each lane one of the other; for sums over that one, each lane has a channel of every 32. */
 #include "cuda/attention_jobs.h"
-#include "cuda/values.cuh"
+#include "cuda/attention_seen.cuh"
 
 #include <math.h>
 
@@ -67,10 +67,14 @@ template <int PARTS> QS_CUDA_DEVICE void tile_read(const head_rows &from, int64_
 /* Writes the warp's rows, a channel of every 32 a lane. */
 template <int PARTS> QS_CUDA_DEVICE void rows_write(const head_rows &to, int64_t position, const float sum[OWN][PARTS]) {
     const int lane = (int)threadIdx.x % WARP;
-    for (int r = 0; r < OWN && position + r < to.count; r++)
+    QS_CUDA_UNROLL
+    for (int r = 0; r < OWN; r++) {
         QS_CUDA_UNROLL
-    for (int j = 0; j < PARTS; j++)
-        if (lane + WARP * j < to.width) value_store(to.values, to.first + (position + r) * to.next + lane + WARP * j, sum[r][j]);
+        for (int j = 0; j < PARTS; j++) {
+            const int c = lane + WARP * j;
+            if (position + r < to.count && c < to.width) value_store(to.values, to.first + (position + r) * to.next + c, sum[r][j]);
+        }
+    }
 }
 
 /* ---- Products of tiles ---- */
@@ -120,25 +124,8 @@ template <int PARTS> QS_CUDA_DEVICE void tile_add(const float *weights, const fl
 
 /* ---- What is seen, and what is dropped ---- */
 
-QS_CUDA_DEVICE int64_t among(int64_t key, int64_t keys) {
-    return key < 0 ? 0 : least(key, keys);
-}
-
-/* As far as `causal` and `window` go: qs_attention_unseen, qs_attention_seen. */
-QS_CUDA_DEVICE int64_t seen_from(const qs__attention_job &job, int64_t query) {
-    return job.window ? among(query + job.keys - job.queries - job.window + 1, job.keys) : 0;
-}
-
-QS_CUDA_DEVICE int64_t seen_to(const qs__attention_job &job, int64_t query) {
-    const int64_t place = query + job.keys - job.queries;
-    if (job.causal) return among(place + 1, job.keys);
-    return job.window ? among(place + job.window, job.keys) : job.keys;
-}
-
 QS_CUDA_DEVICE bool sees(const qs__attention_job &job, int64_t sample, int64_t query, int64_t key) {
-    if (query >= job.queries || key < seen_from(job, query) || key >= seen_to(job, query)) return false;
-    const int64_t line = job.masked ? sample * job.queries + query : sample;
-    return !job.keep || pointer<const int32_t>(job.keep)[line * job.keys + key] != 0;
+    return query < job.queries && seen_of(job, sample, query).has(key);
 }
 
 QS_CUDA_DEVICE float dropout_factor(const qs__attention_job &job, int64_t row, int64_t key) {

@@ -1,33 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Attention in steps: what stands between the products. */
-#include "values.cuh"
+#include "cuda/attention_seen.cuh"
 #include "cuda/attention_unfused_jobs.h"
-
-/* Which keys a query sees: qs_attention_seen, qs_attention_unseen. */
-struct seen_keys {
-    int64_t begin, end;
-    const int32_t *keep;
-};
-
-QS_CUDA_DEVICE int64_t among(int64_t key, int64_t keys) {
-    return key < 0 ? 0 : least(key, keys);
-}
-
-QS_CUDA_DEVICE seen_keys seen_of(const qs__cuda_attention_job &job, int64_t sample, int64_t query) {
-    const int64_t place = query + job.keys - job.queries;
-    seen_keys out = {0, job.keys, pointer<const int32_t>(job.keep)};
-    if (job.causal)
-        out.end = among(place + 1, job.keys);
-    else if (job.window)
-        out.end = among(place + job.window, job.keys);
-    if (job.window) out.begin = among(place - job.window + 1, job.keys);
-    if (out.keep) out.keep += (job.masked ? sample * job.queries + query : sample) * job.keys;
-    return out;
-}
-
-QS_CUDA_DEVICE bool sees(const seen_keys &seen, int64_t key) {
-    return key >= seen.begin && key < seen.end && (!seen.keep || seen.keep[key] != 0);
-}
 
 /* A warp has a row: its largest score, the sum of exponentials and, backward, of probabilities by gradients, then what is written. */
 QS_CUDA_GLOBAL(attention_rows, qs__cuda_attention_job) {
@@ -45,10 +19,10 @@ QS_CUDA_GLOBAL(attention_rows, qs__cuda_attention_job) {
     };
     float most = -INFINITY, sum = 0, mean = 0;
     for (int64_t k = lane; k < job.keys; k += WARP)
-        if (sees(seen, k)) most = fmaxf(most, scores[k]);
+        if (seen.has(k)) most = fmaxf(most, scores[k]);
     most = warp_reduce(most, largest_of());
     for (int64_t k = lane; k < job.keys; k += WARP) {
-        if (!sees(seen, k)) continue;
+        if (!seen.has(k)) continue;
         const float e = expf(scores[k] - most);
         sum += e;
         if (diff) mean += e * (factor_of(k) * diff[k]);
@@ -58,7 +32,7 @@ QS_CUDA_GLOBAL(attention_rows, qs__cuda_attention_job) {
     const float inverse = sum > 0.0f ? 1.0f / sum : 0.0f; /* a query that sees nothing has no probabilities */
     mean *= inverse;
     for (int64_t k = lane; k < job.keys; k += WARP) {
-        const float factor = factor_of(k), p = sees(seen, k) ? expf(scores[k] - most) * inverse : 0.0f;
+        const float factor = factor_of(k), p = seen.has(k) ? expf(scores[k] - most) * inverse : 0.0f;
         if (diff) value_store(job.diff_result, row * job.next + k, p * (factor * diff[k] - mean) * job.scale);
         value_store(job.result, row * job.next + k, p * factor);
     }

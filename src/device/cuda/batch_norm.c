@@ -176,9 +176,10 @@ qs_status qs__cuda_build_batch_norm(qs__cuda_kernel *kernel) {
                                      [SUM_DISTANCES] = "batch_norm_distances",
                                      [FINISH] = backward ? "batch_norm_gradient_finish" : "batch_norm_finish",
                                      [ROUND] = "batch_norm_round",
-                                     [APPLY] = backward ? eights ? "batch_norm_gradient" : "batch_norm_gradient_in_order"
-                                               : eights ? one->attributes.relu ? "batch_norm_normalize_relu" : "batch_norm_normalize"
-                                                        : "batch_norm_normalize_in_order"};
+                                     [APPLY] = !eights    ? backward ? "batch_norm_gradient_in_order" : "batch_norm_normalize_in_order"
+                                               : backward ? norm->absolute ? "batch_norm_gradient_absolute" : "batch_norm_gradient"
+                                               : one->attributes.relu ? "batch_norm_normalize_relu"
+                                                                      : "batch_norm_normalize"};
     for (int i = SUM; i <= APPLY; i++) {
         int index;
         QS_TRY(qs__cuda_function(kernel, functions[i], &index));

@@ -23,13 +23,13 @@ template <int KIND, int WIDTH, int STAGE> QS_CUDA_DEVICE void slab_forward(const
     while (left > 0) {
         const int rows = (int)least<int64_t>(left, QS__COLUMN_CHUNK);
         float sum[WIDTH] = {}, square[WIDTH] = {};
-        if (STAGE == QS__BATCH_MOMENTS) load_vector<WIDTH>(src, at, centre);
+        if (STAGE == QS__BATCH_MOMENTS) load_each<WIDTH>(src, at, centre);
         const auto take = [&](const float x[WIDTH]) {
             QS_CUDA_UNROLL
             for (int k = 0; k < WIDTH; k++) {
                 const float distance = x[k] - centre[k];
                 sum[k] += STAGE == QS__BATCH_DISTANCES ? fabsf(distance) : distance;
-                if (STAGE == QS__BATCH_MOMENTS) square[k] += distance * distance;
+                if (STAGE == QS__BATCH_MOMENTS) square[k] = __fmaf_rn(distance, distance, square[k]);
             }
         };
         int row = 0;
@@ -37,14 +37,14 @@ template <int KIND, int WIDTH, int STAGE> QS_CUDA_DEVICE void slab_forward(const
             float x[TOGETHER][WIDTH];
             QS_CUDA_UNROLL
             for (int r = 0; r < TOGETHER; r++)
-                load_vector<WIDTH>(src, at + r * step, x[r]);
+                load_each<WIDTH>(src, at + r * step, x[r]);
             QS_CUDA_UNROLL
             for (int r = 0; r < TOGETHER; r++)
                 take(x[r]);
         }
         for (; row < rows; row++, at += step) {
             float x[WIDTH];
-            load_vector<WIDTH>(src, at, x);
+            load_each<WIDTH>(src, at, x);
             take(x);
         }
         QS_CUDA_UNROLL
@@ -87,8 +87,8 @@ QS_CUDA_GLOBAL(batch_norm_distances, qs__batch_sums_job) {
 template <int KIND, int WIDTH> struct gradient_row {
     float x[WIDTH], dy[WIDTH];
     QS_CUDA_DEVICE_MEMBER void load(const qs__cuda_values &src, const qs__cuda_values &diff, uint64_t mask, int64_t at) {
-        load_vector<WIDTH>(src, at, x);
-        load_vector<WIDTH>(diff, at, dy);
+        load_each<WIDTH>(src, at, x);
+        load_each<WIDTH>(diff, at, dy);
         if (!mask) return;
         const uint32_t bits = pointer<const uint8_t>(mask)[at >> 3] >> (at & 7);
         QS_CUDA_UNROLL
@@ -120,7 +120,7 @@ template <int KIND, int WIDTH, bool ABSOLUTE> QS_CUDA_DEVICE void slab_gradient(
             for (int k = 0; k < WIDTH; k++) {
                 const float distance = of.x[k] - centre[k];
                 sum[k] += of.dy[k];
-                product[k] += of.dy[k] * distance;
+                product[k] = __fmaf_rn(of.dy[k], distance, product[k]);
                 if (ABSOLUTE) sign[k] += direction_of(true, distance);
             }
         };
@@ -302,7 +302,7 @@ template <int KIND, bool RELU> QS_CUDA_DEVICE void normalize_columns(const qs__b
         float y[8];
         QS_CUDA_UNROLL
         for (int k = 0; k < 8; k++)
-            y[k] = (x[k] - centre[k]) * factor[k] + offset[k];
+            y[k] = __fmaf_rn(x[k] - centre[k], factor[k], offset[k]);
         out.put(to, y);
     };
     for (; TOGETHER > 1 && left >= TOGETHER; left -= TOGETHER, at += TOGETHER * step) {
@@ -343,7 +343,7 @@ QS_CUDA_GLOBAL(batch_norm_normalize_relu, qs__batch_apply_job) {
     normalize_known<true>(job);
 }
 
-template <int KIND> QS_CUDA_DEVICE void gradient_columns(const qs__batch_apply_job &job) {
+template <int KIND, bool ABSOLUTE> QS_CUDA_DEVICE void gradient_columns(const qs__batch_apply_job &job) {
     enum { TOGETHER = KIND == ANY_KIND ? 1 : 2 };
     const column_place place = column_place_of(job.cut);
     const qs__cuda_values src = of_kind<KIND>(job.src), diff = of_kind<KIND>(job.diff_dst);
@@ -361,7 +361,7 @@ template <int KIND> QS_CUDA_DEVICE void gradient_columns(const qs__batch_apply_j
         float y[8];
         QS_CUDA_UNROLL
         for (int k = 0; k < 8; k++)
-            y[k] = factor[k] * (of.dy[k] - offset[k] - direction_of(job.absolute != 0, of.x[k] - centre[k]) * slope[k]);
+            y[k] = factor[k] * __fmaf_rn(-direction_of(ABSOLUTE, of.x[k] - centre[k]), slope[k], of.dy[k] - offset[k]);
         out.put(to, y);
     };
     for (; TOGETHER > 1 && left >= TOGETHER; left -= TOGETHER, at += TOGETHER * step) {
@@ -385,14 +385,18 @@ QS_CUDA_GLOBAL(batch_norm_gradient, qs__batch_apply_job) {
     const int kind = common_kind(job.src.format, job.dst.format);
     switch (common_kind(job.diff_dst.format, job.dst.format) == kind ? kind : ANY_KIND) {
     case QS__CUDA_FP32:
-        return gradient_columns<QS__CUDA_FP32>(job);
+        return gradient_columns<QS__CUDA_FP32, false>(job);
     case QS__CUDA_BF16:
-        return gradient_columns<QS__CUDA_BF16>(job);
+        return gradient_columns<QS__CUDA_BF16, false>(job);
     case QS__CUDA_FP16:
-        return gradient_columns<QS__CUDA_FP16>(job);
+        return gradient_columns<QS__CUDA_FP16, false>(job);
     default:
-        return gradient_columns<ANY_KIND>(job);
+        return gradient_columns<ANY_KIND, false>(job);
     }
+}
+
+QS_CUDA_GLOBAL(batch_norm_gradient_absolute, qs__batch_apply_job) {
+    gradient_columns<ANY_KIND, true>(job);
 }
 
 /* ---- The same where channels come in no eights: eight values in memory order are of any channels -------------------------------------------- */

@@ -4,8 +4,9 @@
 #ifndef QSYNC_DEVICE_CUDA_COLUMNS_CUH
 #define QSYNC_DEVICE_CUDA_COLUMNS_CUH
 
+#include "cuda/beside.cuh"
 #include "cuda/columns_jobs.h"
-#include "cuda/values.cuh"
+#include "cuda/each.cuh"
 
 /* ---- Values of a known format ------------------------------------------------------------------------------------------------------ */
 
@@ -23,13 +24,6 @@ template <int KIND> QS_CUDA_DEVICE qs__cuda_values of_kind(qs__cuda_values value
         values.count = INT64_MAX;
     }
     return values;
-}
-
-template <int WIDTH> QS_CUDA_DEVICE void load_vector(const qs__cuda_values &values, int64_t at, float out[WIDTH]) {
-    if (WIDTH == 8)
-        value_load8(values, at, out);
-    else
-        out[0] = value_load(values, at);
 }
 
 /* Eight floats of a vector of fp32, at a multiple of four. */
@@ -51,12 +45,6 @@ template <int WIDTH> QS_CUDA_DEVICE void vector_floats(uint64_t vector, int64_t 
 }
 
 /* ---- Results, the relu behind them, and what is beside ------------------------------------------------------------------------------ */
-
-/* All threads of the block come, each with the largest bits of a magnitude that it wrote; the operand, 0 before, becomes the largest. */
-QS_CUDA_DEVICE void absmax_join(uint64_t absmax, uint32_t bits) {
-    bits = block_max(bits);
-    if (threadIdx.x == 0 && bits > 0) atomicMax(pointer<unsigned>(absmax), bits);
-}
 
 /* Writes results by eights: rounded to their format, then through the relu where there is one, with a bit each that says where
  * backward lets a gradient pass. Codes of magnitudes grow as magnitudes do, those of NaN are above all. */
@@ -95,7 +83,7 @@ template <int KIND, bool RELU> struct result_writer {
     }
     /* All threads of the block come. */
     QS_CUDA_DEVICE_MEMBER void finish() const {
-        if (absmax) absmax_join(absmax, bits_of(value_of(dst.format, most)) & MAGNITUDE_BITS);
+        absmax_deliver(absmax, dst.format, bits_of(value_of(dst.format, most)) & MAGNITUDE_BITS);
     }
 };
 

@@ -12,15 +12,6 @@ enum { ROW_VECTORS = 5 }; /* what is kept of rows between two kernels */
 /* Functions of a kernel: one for rows in registers; else statistics, every value, and rounded parameters. Backward the sums behind. */
 enum { ROWS, STATISTICS = ROWS, VALUES, ROUND, SUMS, PARAMETERS, FUNCTIONS };
 
-typedef struct plan {
-    bool backward, in_registers;
-    qs__layer_job forward;
-    qs__layer_gradient_job gradient;
-    qs__norm_round_job round[2]; /* scale and shift; nowhere to: nothing */
-    int64_t blocks;              /* of rows in registers */
-    uint64_t absmax;
-} plan;
-
 static bool is_backward(const qs_case *one) {
     return qs_case_position(one, QS_DIFF_DST) >= 0;
 }
@@ -35,20 +26,43 @@ static bool fits_registers(const qs_case *one) {
                                               backward ? QS_DIFF_DST : QS_ROLE_COUNT);
 }
 
-/* Blocks of rows in registers: as many as run at once, more where a warp would add more than MOST_ROWS rows up. */
-static int64_t row_blocks(const qs__cuda_kernel *kernel, int64_t rows, int64_t channels) {
-    enum { FORWARD_TIMES = 8, BACKWARD_TIMES = 3 };
-    const int64_t most = qs__row_blocks_most(rows, channels);
-    int64_t blocks = (int64_t)kernel->cuda->multiprocessors * (is_backward(&kernel->one) ? BACKWARD_TIMES : FORWARD_TIMES);
-    if (is_backward(&kernel->one) && blocks * MOST_ROWS < most) blocks = (most + MOST_ROWS - 1) / MOST_ROWS;
-    return blocks < most ? blocks : most;
+/* How rows in registers are given to blocks. Forward a row is a warp's at most, whose lanes have several vectors; backward lanes have one,
+ * since they keep sums of each channel, too. */
+typedef struct rows_shape {
+    int lanes, threads; /* of a row, and of a block */
+    int64_t blocks;     /* as many as run at once; backward more where a thread would add more than MOST_ROWS rows up */
+} rows_shape;
+
+static rows_shape rows_shape_of(const qs__cuda_kernel *kernel) {
+    enum { WARP = 32, WIDE_THREADS = 256, FORWARD_TIMES = 8, NARROW_TIMES = 6, WIDE_TIMES = 3, WIDTH = 8 * WARP };
+    const int64_t rows = qs__cuda_rows(&kernel->one, QS_SRC), channels = qs__cuda_channels(&kernel->one, QS_SRC);
+    const bool backward = is_backward(&kernel->one), wide = backward && channels > WIDTH;
+    rows_shape out = {.lanes = qs__row_lanes(channels), .threads = QS__ROW_THREADS};
+    if (wide) {
+        out.lanes = (int)((channels + WIDTH - 1) / WIDTH) * WARP;
+        out.threads = WIDE_THREADS / out.lanes * out.lanes;
+    }
+    const int64_t together = out.threads / out.lanes, most = (rows + together - 1) / together;
+    out.blocks = (int64_t)kernel->cuda->multiprocessors * (!backward ? FORWARD_TIMES : wide ? WIDE_TIMES : NARROW_TIMES);
+    if (backward && out.blocks * MOST_ROWS < most) out.blocks = (most + MOST_ROWS - 1) / MOST_ROWS;
+    if (out.blocks > most) out.blocks = most;
+    return out;
 }
+
+typedef struct plan {
+    bool backward, in_registers;
+    qs__layer_job forward;
+    qs__layer_gradient_job gradient;
+    qs__norm_round_job round[2]; /* scale and shift; nowhere to: nothing */
+    rows_shape shape;            /* of rows in registers */
+    uint64_t absmax;
+} plan;
 
 static qs__columns gradient_cut(const qs__cuda_kernel *kernel) {
     enum { MOST_SLABS = 256 };
     const int64_t rows = qs__cuda_rows(&kernel->one, QS_SRC), channels = qs__cuda_channels(&kernel->one, QS_SRC);
     if (!fits_registers(&kernel->one)) return qs__columns_cut(kernel->cuda, rows, channels, MOST_SLABS);
-    return (qs__columns){.rows = rows, .channels = channels, .slabs = row_blocks(kernel, rows, channels)};
+    return (qs__columns){.rows = rows, .channels = channels, .slabs = rows_shape_of(kernel).blocks};
 }
 
 /* The address of a parameter as kernels use it. */
@@ -75,7 +89,7 @@ static void plan_forward(const qs__cuda_kernel *kernel, plan *p, const uint64_t 
                                  .centre = of_rows[0],
                                  .inverse = of_rows[1],
                                  .behind = qs__norm_behind_of(kernel)};
-    p->forward.lanes = qs__row_lanes(p->forward.channels);
+    p->forward.lanes = p->shape.lanes;
 }
 
 static void plan_gradient(const qs__cuda_kernel *kernel, plan *p, const uint64_t *of_rows) {
@@ -98,7 +112,7 @@ static void plan_gradient(const qs__cuda_kernel *kernel, plan *p, const uint64_t
                                            .diff_scale = qs__cuda_at(kernel, QS_DIFF_SCALE),
                                            .diff_shift = qs__cuda_at_optional(kernel, QS_DIFF_SHIFT),
                                            .absmax = p->absmax,
-                                           .lanes = qs__row_lanes(qs__cuda_channels(&kernel->one, QS_SRC)),
+                                           .lanes = p->shape.lanes,
                                            .warps = p->in_registers};
 }
 
@@ -113,7 +127,7 @@ static qs_status prepare(qs__cuda_kernel *kernel) {
     p->backward = is_backward(&kernel->one);
     p->in_registers = fits_registers(&kernel->one);
     p->absmax = qs__cuda_at_optional(kernel, QS_ABSMAX);
-    p->blocks = row_blocks(kernel, rows, qs__cuda_channels(&kernel->one, QS_SRC));
+    if (p->in_registers) p->shape = rows_shape_of(kernel);
     if (p->backward)
         plan_gradient(kernel, p, of_rows);
     else
@@ -137,7 +151,7 @@ static qs_status run(qs__cuda_kernel *kernel, const qs_run *step) {
     for (int i = 0; i < 2; i++)
         QS_TRY(qs__cuda_launch(kernel, ROUND, p->round[i].to != 0, ROUND_THREADS, 0, &p->round[i]));
     if (p->in_registers) {
-        QS_TRY(qs__cuda_launch(kernel, ROWS, p->blocks, QS__ROW_THREADS, 0, job));
+        QS_TRY(qs__cuda_launch(kernel, ROWS, p->shape.blocks, p->shape.threads, 0, job));
     } else {
         QS_TRY(qs__rows_launch(kernel, STATISTICS, rows, channels, job));
         QS_TRY(qs__order_launch(kernel, VALUES, rows * channels, job));
@@ -152,8 +166,10 @@ qs_status qs__cuda_build_layer_norm(qs__cuda_kernel *kernel) {
     const bool backward = is_backward(one), in_registers = fits_registers(one);
     const size_t channels = (size_t)qs__cuda_channels(one, QS_SRC), rows = (size_t)qs__cuda_rows(one, QS_SRC);
     char in_rows[40];
-    snprintf(in_rows, sizeof in_rows, "layer_norm_%srows_%s%d", backward ? "gradient_" : "",
-             !backward && one->attributes.relu ? "relu_" : "", qs__row_vectors((int64_t)channels));
+    if (backward)
+        snprintf(in_rows, sizeof in_rows, "layer_norm_gradient_rows%s", one->op->norm && one->op->norm->absolute ? "_absolute" : "");
+    else
+        snprintf(in_rows, sizeof in_rows, "layer_norm_rows_%s%d", one->attributes.relu ? "relu_" : "", qs__row_vectors((int64_t)channels));
     const char *const functions[] = {[STATISTICS] = in_registers ? in_rows
                                                     : backward   ? "layer_norm_gradient_statistics"
                                                                  : "layer_norm_statistics",

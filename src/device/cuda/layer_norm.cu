@@ -82,7 +82,7 @@ template <int KIND, int VECTORS, bool RELU> QS_CUDA_DEVICE void rows_forward(con
             if (on.channel(v) >= job.channels) continue;
             QS_CUDA_UNROLL
             for (int k = 0; k < 8; k++)
-                x[v][k] = (x[v][k] - of.mean) * of.inverse * scale[v][k] + shift[v][k];
+                x[v][k] = __fmaf_rn((x[v][k] - of.mean) * of.inverse, scale[v][k], shift[v][k]);
             out.put(row * job.channels + on.channel(v), x[v]);
         }
     }
@@ -112,102 +112,157 @@ ROWS_FORWARD(2)
 ROWS_FORWARD(3)
 ROWS_FORWARD(4)
 
-/* What a block's threads have of each channel, added in order and written at [block][channel] of `to`. */
-template <int VECTORS> QS_CUDA_DEVICE void parameter_sums(const row_lanes &on, const float sum[VECTORS][8], float *to) {
-    __shared__ float part[ROW_WARPS][VECTORS][WARP * 8];
-    const int warp = (int)threadIdx.x / WARP, place = (int)threadIdx.x % WARP * 8, width = on.lanes * 8;
-    __syncthreads();
-    QS_CUDA_UNROLL
-    for (int v = 0; v < VECTORS; v++)
+/* ---- Gradients of rows in registers: by several warps where a row is longer than one of them holds at eight channels a lane ----------- */
+
+/* A number that the compiler knows. */
+template <int COUNT> struct known_count {
+    enum { value = COUNT };
+};
+
+enum { ROW_WARPS = 8, ROW_SUMS = 3 }; /* of a block; of a row */
+
+/* Shared memory of a block, the same for all formats. */
+struct row_shared {
+    float part[2][ROW_SUMS][ROW_WARPS]; /* sums of rows, by warps */
+    float all[ROW_WARPS * WARP * 8];    /* what each row brought to each channel */
+};
+
+QS_CUDA_DEVICE row_shared &row_shared_of() {
+    __shared__ row_shared shared;
+    return shared;
+}
+
+/* Sums of a row over its warps: each leaves its own, in two places in turn, so that one barrier is enough. */
+struct row_sums {
+    float (*part)[ROW_SUMS][ROW_WARPS]; /* [2] */
+    int first, warps;                   /* of the row */
+    int turn;
+    template <int COUNT> QS_CUDA_DEVICE_MEMBER void add_up(float x[COUNT]) {
         QS_CUDA_UNROLL
-    for (int k = 0; k < 8; k++)
-        part[warp][v][place + k] = sum[v][k];
+        for (int i = 0; i < COUNT; i++) {
+            x[i] = warp_sum(x[i]);
+            if (threadIdx.x % WARP == 0) part[turn][i][threadIdx.x / WARP] = x[i];
+        }
+        __syncthreads();
+        QS_CUDA_UNROLL
+        for (int i = 0; i < COUNT; i++) {
+            x[i] = 0;
+            for (int w = 0; w < warps; w++)
+                x[i] += part[turn][i][first + w];
+        }
+        turn ^= 1;
+    }
+};
+
+/* What the block's rows brought to each channel, added in order and written at [block][channel] of `to`. */
+QS_CUDA_DEVICE void parameter_sums(float *all, int64_t channels, int group, int groups, int64_t channel, const float sum[8], float *to) {
     __syncthreads();
-    for (int64_t c = threadIdx.x; c < on.channels; c += ROW_THREADS) {
-        const int v = (int)(c / width), first = (int)(c % width);
+    if (channel < channels) {
+        QS_CUDA_UNROLL
+        for (int k = 0; k < 8; k++)
+            all[group * channels + channel + k] = sum[k];
+    }
+    __syncthreads();
+    for (int64_t c = threadIdx.x; c < channels; c += blockDim.x) {
         float total = 0;
-        for (int w = 0; w < ROW_WARPS; w++)
-            for (int group = first; group < WARP * 8; group += width)
-                total += part[w][v][group];
-        to[(int64_t)blockIdx.x * on.channels + c] = total;
+        for (int g = 0; g < groups; g++)
+            total += all[g * channels + c];
+        to[(int64_t)blockIdx.x * channels + c] = total;
     }
 }
 
-template <int KIND, int VECTORS> QS_CUDA_DEVICE void rows_gradient(const qs__layer_gradient_job &job) {
+/* A row belongs to job.lanes threads, of a warp or of several. */
+template <int KIND, bool ABSOLUTE, bool WIDE> QS_CUDA_DEVICE void rows_gradient(const qs__layer_gradient_job &job) {
+    row_shared &shared = row_shared_of();
     const qs__cuda_values src = of_kind<KIND>(job.src), diff = of_kind<KIND>(job.diff_dst);
-    const int64_t rows = job.cut.rows, channels = job.cut.channels, together = thread_count() / job.lanes, of_warp = WARP / job.lanes;
+    const int64_t rows = job.cut.rows, channels = job.cut.channels;
+    const int groups = (int)blockDim.x / job.lanes, group = (int)threadIdx.x / job.lanes;
     const row_lanes on = row_lanes_of(job.lanes, channels);
-    result_writer<KIND, false> out = gradient_writer<KIND>(job.diff_src, job.absmax);
-    float scale[VECTORS][8], scales[VECTORS][8] = {}, shifts[VECTORS][8] = {};
-    vectors_read<VECTORS>(on, job.scale, scale);
-    for (int64_t first = thread_number() / WARP * of_warp; first < rows; first += together) {
-        const int64_t row = first + (int)threadIdx.x % WARP / job.lanes;
-        const bool there = row < rows;
-        float x[VECTORS][8], dy[VECTORS][8], sum = 0, product = 0, signs = 0;
-        row_read<VECTORS>(on, src, row * channels, there, x);
-        row_read<VECTORS>(on, diff, row * channels, there, dy);
-        row_statistics of = {};
-        if (!job.mean) {
-            of = statistics_of<VECTORS>(on, job.rule, x);
-        } else if (there) {
-            of.mean = pointer<const float>(job.mean)[row];
-            of.inverse = row_inverse(job.rule, pointer<const float>(job.spread)[row]);
-        }
-        QS_CUDA_UNROLL
-        for (int v = 0; v < VECTORS; v++) {
-            if (!there || on.channel(v) >= channels) continue;
-            if (job.mask) {
-                const uint32_t bits = pointer<const uint8_t>(job.mask)[(row * channels + on.channel(v)) >> 3];
-                QS_CUDA_UNROLL
-                for (int k = 0; k < 8; k++)
-                    dy[v][k] = bits >> k & 1 ? dy[v][k] : 0;
-            }
+    const int64_t channel = on.channel(0);
+    const auto add_up = [&](row_sums *wide, float *x, auto count) {
+        if constexpr (WIDE) {
+            wide->add_up<decltype(count)::value>(x);
+        } else {
             QS_CUDA_UNROLL
-            for (int k = 0; k < 8; k++) {
-                const float n = (x[v][k] - of.mean) * of.inverse, g = dy[v][k] * scale[v][k];
-                scales[v][k] += dy[v][k] * n;
-                shifts[v][k] += dy[v][k];
-                sum += g;
-                product += g * n;
-                if (job.rule.absolute) signs += direction_of(true, n);
-                x[v][k] = n;
-                dy[v][k] = g;
-            }
+            for (int i = 0; i < decltype(count)::value; i++)
+                x[i] = on.sum(x[i]);
         }
-        sum = job.rule.centred ? on.sum(sum) / (float)channels : 0;
-        product = on.sum(product) / (float)channels;
-        if (job.rule.absolute) signs = on.sum(signs) / (float)channels;
-        if (!there) continue;
-        QS_CUDA_UNROLL
-        for (int v = 0; v < VECTORS; v++) {
-            if (on.channel(v) >= channels) continue;
+    };
+    row_sums wide = {shared.part, (int)threadIdx.x / job.lanes * (job.lanes / WARP), job.lanes / WARP, 0};
+    result_writer<KIND, false> out = gradient_writer<KIND>(job.diff_src, job.absmax);
+    float scale[8] = {}, scales[8] = {}, shifts[8] = {};
+    if (channel < channels) floats8(job.scale, channel, scale);
+    for (int64_t first = (int64_t)blockIdx.x * groups; first < rows; first += (int64_t)gridDim.x * groups) {
+        const int64_t row = first + group, at = row * channels + channel;
+        const bool there = row < rows && channel < channels;
+        float x[8] = {}, dy[8] = {}, of[ROW_SUMS] = {}, mean = 0, inverse = 0;
+        if (there) {
+            value_load8(src, at, x);
+            value_load8(diff, at, dy);
+        }
+        if (there && job.mask) {
+            const uint32_t bits = pointer<const uint8_t>(job.mask)[at >> 3];
             QS_CUDA_UNROLL
             for (int k = 0; k < 8; k++)
-                dy[v][k] = of.inverse * (dy[v][k] - sum - (direction_of(job.rule.absolute != 0, x[v][k]) - signs) * product);
-            out.put(row * channels + on.channel(v), dy[v]);
+                dy[k] = bits >> k & 1 ? dy[k] : 0;
         }
+        if (!job.mean) {
+            QS_CUDA_UNROLL
+            for (int k = 0; k < 8; k++)
+                of[0] = __fmaf_rn(x[k], x[k], of[0]);
+            add_up(&wide, of, known_count<1>());
+            inverse = row_inverse(job.rule, of[0] / (float)channels);
+            of[0] = 0;
+        } else if (there) {
+            mean = pointer<const float>(job.mean)[row];
+            inverse = row_inverse(job.rule, pointer<const float>(job.spread)[row]);
+        }
+        QS_CUDA_UNROLL
+        for (int k = 0; k < 8; k++) {
+            const float n = there ? (x[k] - mean) * inverse : 0, g = dy[k] * scale[k];
+            scales[k] = __fmaf_rn(dy[k], n, scales[k]);
+            shifts[k] += dy[k];
+            of[0] += g;
+            of[1] = __fmaf_rn(g, n, of[1]);
+            if (ABSOLUTE) of[2] += direction_of(true, n);
+            x[k] = n;
+            dy[k] = g;
+        }
+        add_up(&wide, of, known_count < ABSOLUTE ? 3 : 2 > ());
+        if (!there) continue;
+        const float sum = job.rule.centred ? of[0] / (float)channels : 0, product = of[1] / (float)channels;
+        const float signs = ABSOLUTE ? of[2] / (float)channels : 0;
+        QS_CUDA_UNROLL
+        for (int k = 0; k < 8; k++)
+            dy[k] = inverse * __fmaf_rn(signs - direction_of(ABSOLUTE, x[k]), product, dy[k] - sum);
+        out.put(at, dy);
     }
     float *to = pointer<float>(job.sums);
-    parameter_sums<VECTORS>(on, scales, to);
-    if (job.diff_shift) parameter_sums<VECTORS>(on, shifts, to + gridDim.x * channels);
+    parameter_sums(shared.all, channels, group, groups, channel, scales, to);
+    if (job.diff_shift) parameter_sums(shared.all, channels, group, groups, channel, shifts, to + gridDim.x * channels);
     out.finish();
 }
 
-#define ROWS_GRADIENT(vectors)                                                   \
-    QS_CUDA_GLOBAL(layer_norm_gradient_rows_##vectors, qs__layer_gradient_job) { \
-        switch (job.src.format.kind) {                                           \
-        case QS__CUDA_FP32:                                                      \
-            return rows_gradient<QS__CUDA_FP32, vectors>(job);                   \
-        case QS__CUDA_BF16:                                                      \
-            return rows_gradient<QS__CUDA_BF16, vectors>(job);                   \
-        default:                                                                 \
-            return rows_gradient<QS__CUDA_FP16, vectors>(job);                   \
-        }                                                                        \
+template <bool ABSOLUTE, bool WIDE> QS_CUDA_DEVICE void rows_gradient_known(const qs__layer_gradient_job &job) {
+    switch (job.src.format.kind) {
+    case QS__CUDA_FP32:
+        return rows_gradient<QS__CUDA_FP32, ABSOLUTE, WIDE>(job);
+    case QS__CUDA_BF16:
+        return rows_gradient<QS__CUDA_BF16, ABSOLUTE, WIDE>(job);
+    default:
+        return rows_gradient<QS__CUDA_FP16, ABSOLUTE, WIDE>(job);
     }
-ROWS_GRADIENT(1)
-ROWS_GRADIENT(2)
-ROWS_GRADIENT(3)
-ROWS_GRADIENT(4)
+}
+
+QS_CUDA_GLOBAL(layer_norm_gradient_rows, qs__layer_gradient_job) {
+    if (job.lanes > WARP) return rows_gradient_known<false, true>(job);
+    rows_gradient_known<false, false>(job);
+}
+
+QS_CUDA_GLOBAL(layer_norm_gradient_rows_absolute, qs__layer_gradient_job) {
+    if (job.lanes > WARP) return rows_gradient_known<true, true>(job);
+    rows_gradient_known<true, false>(job);
+}
 
 /* ---- A row by a block ------------------------------------------------------------------------------------------------------------------------- */
 
@@ -335,8 +390,8 @@ template <int WIDTH> QS_CUDA_DEVICE void slab_parameters(const qs__layer_gradien
             const float centre = pointer<const float>(job.centre)[row], unit = pointer<const float>(job.inverse)[row] * step;
             const int64_t at = row * job.cut.channels + place.channel;
             float x[WIDTH], dy[WIDTH];
-            load_vector<WIDTH>(job.src, at, x);
-            load_vector<WIDTH>(job.diff_dst, at, dy);
+            load_each<WIDTH>(job.src, at, x);
+            load_each<WIDTH>(job.diff_dst, at, dy);
             QS_CUDA_UNROLL
             for (int k = 0; k < WIDTH; k++) {
                 const float passed = through_mask(job.mask, at + k, dy[k]);

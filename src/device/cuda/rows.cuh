@@ -6,8 +6,6 @@
 
 #include "cuda/values.cuh"
 
-enum { ROW_THREADS = 128, ROW_WARPS = ROW_THREADS / WARP }; /* of a block whose warps hold rows */
-
 /* ---- In registers ---- */
 
 /* Lanes of a row are neighbours, a power of two of them; vector v of a lane is channels 8 (lanes v + lane) ... + 7. */
