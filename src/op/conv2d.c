@@ -68,6 +68,7 @@ static const char *const cases[] = {
     LAYER("fp32", "[1,3,31,31]", "[8,3,11,11]", "[1,8,7,7]", "8", " kernel=11x11 stride=4x4 padding=2x2"),
     LAYER("fp32", "[1,8,6,5]", "[8,8,3,1]", "[1,8,6,5]", "8", " kernel=3x1 padding=1x0"),
     LAYER("fp16", "[2,16,8,8]", "[32,16,3,3]", "[2,32,4,4]", "32", " kernel=3x3 stride=2x2 padding=1x1"),
+    LAYER("tf32", "[2,16,8,8]", "[32,16,3,3]", "[2,32,4,4]", "32", " kernel=3x3 stride=2x2 padding=1x1"),
     "conv2d/forward src=fp32[2,16,8,8] weights=fp32[16,16,3,3] dst=fp32[2,16,8,8] kernel=3x3 padding=1x1",
     "conv2d/forward src=bf16[2,16,8,8] weights=bf16[16,16,3,3] dst=fp32[2,16,8,8] kernel=3x3 padding=1x1",
     "conv2d/weight_gradient src=bf16[2,16,8,8] diff_dst=bf16[2,16,8,8] diff_weights=fp32[16,16,3,3] kernel=3x3 padding=1x1",

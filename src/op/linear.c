@@ -50,6 +50,8 @@ static const char *const cases[] = {
     LAYER("bf16", "1", "33", "7"),
     LAYER("bf16", "16", "128", "96"),
     LAYER("fp16", "8", "64", "10"),
+    LAYER("tf32", "8", "64", "10"),
+    LAYER("tf32", "7", "33", "5"),
     "linear/forward src=fp32[4,20] weights=fp32[12,20] dst=fp32[4,12]",
     "linear/forward src=bf16[4,20] weights=bf16[12,20] dst=fp32[4,12]",
     "linear/weight_gradient src=bf16[4,20] diff_dst=bf16[4,12] diff_weights=fp32[12,20]",
@@ -64,6 +66,7 @@ static const char *const cases[] = {
     POSITIONS("bf16", "2", "32", "24", "7"),
     POSITIONS("bf16", "1", "33", "7", "19"),
     POSITIONS("fp16", "2", "16", "8", "5"),
+    POSITIONS("tf32", "2", "16", "8", "5"),
     "linear/forward src=int8[2,64,5] src_step=fp32[1] weights=int8[24,64] weights_step=fp32[24] bias=fp32[24] dst=bf16[2,24,5]",
     "linear/forward src=int8[3,33,2] src_step=fp32[1] weights=int8[7,33] weights_step=fp32[1] dst=fp32[3,7,2]",
     "linear/forward src=int4[2,20,5] src_step=fp32[1] src_group=int8[20] weights=int4[12,20] weights_step=fp32[12] bias=fp32[12] "

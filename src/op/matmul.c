@@ -287,6 +287,7 @@ static const char *const cases[] = {
     ATTENTION("fp32"),
     ATTENTION("bf16"),
     EVERY("fp16", "[2,12,5]", "[2,12,3]", "[2,3,2,5]", " heads=2 transposed=1"),
+    EVERY("tf32", "[2,12,5]", "[2,12,3]", "[2,3,2,5]", " heads=2 transposed=1"),
     EVERY("fp32", "[2,64,40]", "[2,64,40]", "[2,40,2,40]", " heads=2 transposed=1"),
     EVERY("bf16", "[2,40,2,40]", "[2,64,40]", "[2,64,40]", " heads=2 merged=1"),
     EVERY("fp32", "[3,6,2,5]", "[3,4,2,6]", "[3,4,2,5]", " heads=2"),

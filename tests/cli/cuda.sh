@@ -16,7 +16,7 @@ export QSYNC_DOUBLE_DEVICES=2
 gpus 'two GPUs by index and UUID' '[.gpus[].index] == [0, 1] and (.gpus | map(.uuid) | unique | length == 2)
     and all(.gpus[]; .uuid | test("^GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"))'
 gpus 'memory, capability and formats' 'all(.gpus[]; .capability == "9.0" and .memory_bytes > 0 and .free_bytes > 0
-    and .free_bytes <= .memory_bytes and .unusable == null and (.formats | index("fp32") == 0 and index("e4m3fn")))'
+    and .free_bytes <= .memory_bytes and .unusable == null and (.formats | index("fp32") == 0 and index("tf32") and index("e4m3fn")))'
 "$QSYNC" devices > "$work/out" || fail 'devices'
 grep -q '^       1: .*, GPU-' "$work/out" || { cat "$work/out"; fail 'the second GPU in the list for people'; }
 QSYNC_DOUBLE_CAPABILITY=75 gpus 'an older GPU has no bf16, tf32 and fp8' 'if .unusable then .gpus[0].formats else .formats end | . == ["fp32", "fp16", "int8"]'

@@ -32,7 +32,7 @@ static void one_case(qs_device *device, const char *text, check_case check) {
     }
     assert_int_equal(status, QS_UNSUPPORTED);
     assert_int_equal(one.op->kind, QS_ADJUSTABLE);
-    bool missing = strstr(text, "=fp16") || (strstr(text, "=bf16") && !offers(&info, "bf16"));
+    bool missing = strstr(text, "=fp16") || strstr(text, "=tf32") || (strstr(text, "=bf16") && !offers(&info, "bf16"));
     if (!missing) fail_msg("refused: %s", qs_message());
 }
 

@@ -63,7 +63,7 @@ void qs__cuda_formats(int capability, const char **formats) {
     static const struct {
         const char *name;
         int since;
-    } rows[] = {{"fp32", 0}, {"bf16", AMPERE}, {"fp16", TURING}, {"e4m3fn", ADA}, {"e5m2", ADA}, {"int8", TURING}};
+    } rows[] = {{"fp32", 0}, {"tf32", AMPERE}, {"bf16", AMPERE}, {"fp16", TURING}, {"e4m3fn", ADA}, {"e5m2", ADA}, {"int8", TURING}};
     int count = 0;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (capability >= rows[i].since) formats[count++] = rows[i].name;
