@@ -5,6 +5,31 @@
 
 #include "cuda/values.cuh"
 
+/* Calls `use` with the kind of a format that is common, else with constant<ANY_KIND>: loops of several loads that are to be on their way at
+ * once have no branches between them. */
+constexpr int ANY_KIND = -1;
+template <typename Use> QS_CUDA_DEVICE void with_common_kind(int kind, Use use) {
+    if (kind == QS__CUDA_BF16)
+        use(constant<QS__CUDA_BF16>());
+    else if (kind == QS__CUDA_FP32)
+        use(constant<QS__CUDA_FP32>());
+    else
+        use(constant<ANY_KIND>());
+}
+
+/* Where rows are made of eights there are no others: i and v.count are multiples of `each`. */
+template <int each, int kind> QS_CUDA_DEVICE void load_kind(const qs__cuda_values &v, int64_t i, float x[each]) {
+    if constexpr (each == 8 && kind != ANY_KIND) {
+        uint32_t code[8];
+        whole_load8<kind>(v, i, code);
+        values_of8_kind<kind>(v.format, code, x);
+    } else if constexpr (each == 8) {
+        value_load8(v, i, x);
+    } else {
+        x[0] = value_load(v, i);
+    }
+}
+
 /* i is a multiple of `each`. */
 template <int each> QS_CUDA_DEVICE void load_each(const qs__cuda_values &v, int64_t i, float x[each]) {
     if constexpr (each == 8)

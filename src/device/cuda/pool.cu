@@ -40,7 +40,7 @@ QS_CUDA_DEVICE int64_t place_of(const qs__pool_job &job, const spot &at, int row
 
 /* ---- max_pool ---- */
 
-template <int each> QS_CUDA_DEVICE void maximum(const qs__pool_job &job) {
+template <int each, int kind> QS_CUDA_DEVICE void maximum(const qs__pool_job &job) {
     for (int64_t i = each * thread_number(); i < job.to.count; i += each * thread_count()) {
         const spot at = spot_of(job, i, job.out_height, job.out_width);
         const span rows = window_of(job, 0, at.row, job.height), columns = window_of(job, 1, at.column, job.width);
@@ -55,10 +55,10 @@ template <int each> QS_CUDA_DEVICE void maximum(const qs__pool_job &job) {
         for (int row = rows.begin; row < rows.end; row++)
             for (int column = columns.begin; column < columns.end; column++) {
                 const uint8_t here = (uint8_t)((row - first_row) * job.kernel[1] + column - first_column);
-                load_each<each>(job.from, place_of(job, at, row, column, job.height, job.width), x);
+                load_kind<each, kind>(job.from, place_of(job, at, row, column, job.height, job.width), x);
                 QS_CUDA_UNROLL
                 for (int k = 0; k < each; k++) {
-                    const bool wins = x[k] > best[k] || (x[k] != x[k] && best[k] == best[k]); /* a NaN, once */
+                    const bool wins = !(x[k] <= best[k]) && best[k] == best[k]; /* a NaN wins, and nothing after it */
                     best[k] = wins ? x[k] : best[k];
                     where[k] = wins ? here : where[k];
                 }
@@ -70,12 +70,12 @@ template <int each> QS_CUDA_DEVICE void maximum(const qs__pool_job &job) {
 
 QS_CUDA_GLOBAL(qs__max_pool, qs__pool_job) {
     if (job.each == 8)
-        maximum<8>(job);
+        with_common_kind(job.from.format.kind, [&](auto kind) { maximum<8, decltype(kind)::value>(job); });
     else
-        maximum<1>(job);
+        maximum<1, ANY_KIND>(job);
 }
 
-template <int each> QS_CUDA_DEVICE void maximum_gradient(const qs__pool_job &job) {
+template <int each, int kind> QS_CUDA_DEVICE void maximum_gradient(const qs__pool_job &job) {
     for (int64_t i = each * thread_number(); i < job.to.count; i += each * thread_count()) {
         const spot at = spot_of(job, i, job.height, job.width);
         const span rows = windows_over(job, 0, at.row, job.out_height), columns = windows_over(job, 1, at.column, job.out_width);
@@ -86,7 +86,7 @@ template <int each> QS_CUDA_DEVICE void maximum_gradient(const qs__pool_job &job
                 const int64_t from = place_of(job, at, row, column, job.out_height, job.out_width);
                 const int here =
                     (at.row + job.padding[0] - row * job.stride[0]) * job.kernel[1] + at.column + job.padding[1] - column * job.stride[1];
-                load_each<each>(job.from, from, x);
+                load_kind<each, kind>(job.from, from, x);
                 load_bytes<each>(job.mask, from, where);
                 QS_CUDA_UNROLL
                 for (int k = 0; k < each; k++)
@@ -98,9 +98,9 @@ template <int each> QS_CUDA_DEVICE void maximum_gradient(const qs__pool_job &job
 
 QS_CUDA_GLOBAL(qs__max_pool_gradient, qs__pool_job) {
     if (job.each == 8)
-        maximum_gradient<8>(job);
+        with_common_kind(job.from.format.kind, [&](auto kind) { maximum_gradient<8, decltype(kind)::value>(job); });
     else
-        maximum_gradient<1>(job);
+        maximum_gradient<1, ANY_KIND>(job);
 }
 
 /* ---- average_pool ---- */

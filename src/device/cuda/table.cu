@@ -89,7 +89,8 @@ QS_CUDA_DEVICE int sorted(int position, int count) {
     return mine;
 }
 
-template <int each> QS_CUDA_DEVICE void short_row(const qs__table_job &job, int64_t row, int count) {
+template <int each, int kind> QS_CUDA_DEVICE void short_row(const qs__table_job &job, int64_t row, int count) {
+    constexpr int AT_ONCE = 2; /* rows on their way */
     const int lane = (int)threadIdx.x % WARP;
     const int position = lane < count ? pointer<const int>(job.list)[row * QS__READERS + lane] : INT32_MAX;
     const int mine = count > 1 ? sorted(position, count) : position;
@@ -98,14 +99,19 @@ template <int each> QS_CUDA_DEVICE void short_row(const qs__table_job &job, int6
         const bool inside = column < job.columns;
         float sum[each] = {0};
         if (job.accumulate && inside) load_floats<each>(job.sums, row * job.columns + column, sum);
-        for (int k = 0; k < count; k++) {
-            const int64_t reader = __shfl_sync(WHOLE_WARP, mine, k);
-            float x[each];
-            if (!inside) continue;
-            load_each<each>(job.diff, reader * job.columns + column, x);
+        for (int k = 0; k < count; k += AT_ONCE) {
+            float x[AT_ONCE][each] = {};
             QS_CUDA_UNROLL
-            for (int j = 0; j < each; j++)
-                sum[j] += x[j];
+            for (int r = 0; r < AT_ONCE; r++) {
+                const int64_t reader = __shfl_sync(WHOLE_WARP, mine, (k + r) % WARP);
+                if (inside && k + r < count) load_kind<each, kind>(job.diff, reader * job.columns + column, x[r]);
+            }
+            QS_CUDA_UNROLL
+            for (int r = 0; r < AT_ONCE; r++) {
+                QS_CUDA_UNROLL
+                for (int j = 0; j < each; j++)
+                    sum[j] = inside && k + r < count ? sum[j] + x[r][j] : sum[j];
+            }
         }
         if (inside) store_floats<each>(job.sums, row * job.columns + column, sum);
     }
@@ -174,7 +180,8 @@ template <int each> QS_CUDA_DEVICE void table_rows(const qs__table_job &job) {
     }
     const int64_t warps = (gridDim.x - job.long_blocks) * WARPS;
     for (int64_t row = (blockIdx.x - job.long_blocks) * WARPS + threadIdx.x / WARP; row < job.rows; row += warps)
-        if (count[row] <= QS__READERS) short_row<each>(job, row, count[row]);
+        if (count[row] <= QS__READERS)
+            with_common_kind(job.diff.format.kind, [&](auto kind) { short_row<each, decltype(kind)::value>(job, row, count[row]); });
 }
 
 QS_CUDA_GLOBAL(qs__table_sum, qs__table_job) {
