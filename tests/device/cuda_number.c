@@ -108,7 +108,8 @@ static void values_put(bound *b, kind_of_values kind) {
 
 /* ---- Comparing ---------------------------------------------------------------------------------------------------------------------- */
 
-/* All bytes; but NaNs that optimisers and sums before a maximum make are equal whatever their bits, and zeros among extremes whatever their sign. */
+/* All bytes; but NaNs that optimisers and sums before a maximum make are equal whatever their bits, and zeros among extremes whatever their
+ * sign. */
 static bool slots_equal(const qs_case *one, int position, const void *got, const void *right, size_t bytes) {
     const float *a = got, *b = right;
     const double *c = got, *d = right;
