@@ -4,14 +4,14 @@ def order: . as $one | ["bf16", "fp16", "tf32", "fp32"] | index($one.format) // 
 def of_peer($model): [$peer[] | select(.model == $model and .samples_per_s)];
 
 # PyTorch trains nothing in int8: there the faster of its formats is the peer.
-def peer_of: . as $ours | of_peer(.model) | (map(select(.format == $ours.format)) as $same | if $same == [] then . else $same end)
+def peer_of: . as $ours | of_peer(.model) | (if $ours.format | startswith("int") then . else map(select(.format == $ours.format)) end)
     | max_by(.samples_per_s);
 
 {
     cases: ($cases | split(" ")),
     torch: ($peer[0] // {} | {torch, cudnn, device}),
     steps: (sort_by(.model, order) | map(. as $ours | peer_of as $best
-        | . + {kernels_share: (if .step_us then .kernels_us / .step_us else null end),
+        | del(.kernels) + {kernels_share: (if .step_us then .kernels_us / .step_us else null end),
                ratio: (if .samples_per_s and $best then .samples_per_s / $best.samples_per_s else null end),
                peer: ($best | if . then {format, compiled, samples_per_s, step_us} else null end)})),
     peers: [$peer[] | del(.torch, .cudnn, .device)]
