@@ -251,7 +251,7 @@ static bool wide(const layout &matrix, uint32_t alignment, int bytes) {
     return alignment % (uint32_t)bytes == 0 && matrix.next * each % bytes == 0 && matrix.stride * each % bytes == 0;
 }
 
-/* NULL, or why the library has nothing for it. From its manual, of cublasLtMatmul(), for capability 9.0. */
+/* NULL, or why the library has nothing for it. From its manual, of cublasLtMatmul(), for capabilities up to 9.0. */
 static const char *refusal(const problem &p, const uint32_t alignment[4]) {
     const cudaDataType a = p.a.type, b = p.b.type, c = p.c.type, d = p.d.type;
     const bool transposed_plain = p.of.turn[0] == CUBLAS_OP_T && p.of.turn[1] == CUBLAS_OP_N;
@@ -269,6 +269,8 @@ static const char *refusal(const problem &p, const uint32_t alignment[4]) {
     }
     const bool short_factors = p.of.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && p.a.type == CUDA_R_32F;
     if ((p.of.compute != CUBLAS_COMPUTE_32F && !short_factors) || p.of.scale != CUDA_R_32F) return "sums other than fp32";
+    if (qs_double_capability() < 80 && (a == CUDA_R_16BF || b == CUDA_R_16BF || short_factors)) return "bf16 and tf32 want capability 8.0";
+    if (qs_double_capability() < 89 && (short_a || short_b)) return "formats of 8 bits want capability 8.9";
     if (short_a || short_b) {
         if (!short_a || !short_b || (a == CUDA_R_8F_E5M2 && b == CUDA_R_8F_E5M2)) return "e5m2 is multiplied with e4m3 alone";
         if (!transposed_plain) return "formats of 8 bits want transposed x plain";

@@ -434,7 +434,7 @@ static void convolution_check(const object &operation, const convolution_names &
     if (!fits) qs_shim_fail("extents of a convolution do not fit");
 }
 
-/* Types that engines take: those of the manual's tables, for capability 9.0. */
+/* Types that engines take: those of the manual's tables, for capabilities up to 9.0. */
 static const char *convolution_refusal(const object &operation, const convolution_names &names) {
     const object &x = operation.other(names.x), &w = operation.other(names.w), &y = operation.other(names.y);
     const int first = names.made == names.x ? names.y : names.x, second = names.made == names.w ? names.y : names.w;
@@ -445,6 +445,8 @@ static const char *convolution_refusal(const object &operation, const convolutio
                whole = left == CUDNN_DATA_INT8;
     const values of_x = made_for(x), of_w = made_for(w), of_y = made_for(y);
     if (left != right) return "two types of factors";
+    if (qs_double_capability() < 80 && left == CUDNN_DATA_BFLOAT16) return "bf16 wants capability 8.0";
+    if (qs_double_capability() < 89 && is_short) return "formats of 8 bits want capability 8.9";
     if (sums != (whole ? CUDNN_DATA_INT32 : CUDNN_DATA_FLOAT)) return "sums of this type";
     if ((whole || is_short) && !forward) return "gradients of 8 bits";
     if (whole && made != CUDNN_DATA_INT32) return "int8 goes into int32 sums";

@@ -22,13 +22,14 @@ static const struct {
     const char *reason; /* a part of the message */
     const char *why;
 } known[] = {
-    {NULL, NULL, NULL},
+    {NULL, "need compute capability", "chips have no arithmetic of formats that are younger than they"},
 };
 
-static bool is_known(const char *name, const char *message) {
+/* NULL: it should not have been refused. */
+static const char *why_refused(const char *name, const char *message) {
     for (size_t i = 0; i < COUNT_OF(known); i++)
-        if (known[i].reason && (!known[i].op || !strcmp(known[i].op, name)) && strstr(message, known[i].reason)) return true;
-    return false;
+        if ((!known[i].op || !strcmp(known[i].op, name)) && strstr(message, known[i].reason)) return known[i].why;
+    return NULL;
 }
 
 /* ---- Entries ---- */
@@ -292,9 +293,8 @@ static void reasons_show(const char *name) {
             first = k >= i;
             times++;
         }
-        if (first)
-            printf("    refused %d%s: %s\n", times, is_known(name, shared->of[i].reason) ? "" : ", which is not known",
-                   shared->of[i].reason);
+        const char *why = why_refused(name, shared->of[i].reason);
+        if (first) printf("    refused %d (%s): %s\n", times, why ? why : "which should not be", shared->of[i].reason);
     }
 }
 
@@ -309,7 +309,7 @@ static int verdict(void) {
             first = k >= i;
             of_state[shared->of[k].state]++;
             candidates += shared->of[k].candidates;
-            unknown += shared->of[k].state == REFUSED && !is_known(entries[k].op, shared->of[k].reason);
+            unknown += shared->of[k].state == REFUSED && !why_refused(entries[k].op, shared->of[k].reason);
         }
         if (!first) continue;
         printf("%-24s %3d passed (by %d candidates), %d failed, %d refused\n", entries[i].op, of_state[PASSED], candidates,
