@@ -397,13 +397,16 @@ struct call {
 };
 
 /* Rows of `rows` × `inner` values that a factor's rows (columns: of the right one) have, one behind the other. */
-static std::vector<float> gather(const layout &matrix, const char *at, int64_t batch, bool by_column, int64_t rows, int64_t inner) {
+static std::vector<float> gather(const layout &matrix, const char *at, int64_t batch, bool by_column, int64_t rows, int64_t inner,
+                                 bool shortened) {
     std::vector<float> out((size_t)(rows * inner));
     const number_kind kind = kind_of("cublasLtMatmul", matrix.type);
     for (int64_t row = 0; row < rows; row++)
         for (int64_t i = 0; i < inner; i++)
             out[(size_t)(row * inner + i)] =
                 number_load(kind, at, batch * matrix.stride + (by_column ? row * matrix.next + i : i * matrix.next + row));
+    for (float &x : out)
+        if (shortened) x = number_tf32(x);
     return out;
 }
 
@@ -433,8 +436,9 @@ static void compute(const call &one) {
     const problem &p = one.p;
     const number_kind result = kind_of("cublasLtMatmul", p.d.type);
     for (int64_t batch = 0; batch < p.d.batch; batch++) {
-        const std::vector<float> left = gather(p.a, one.a, batch, p.of.turn[0] == CUBLAS_OP_T, p.m, p.k),
-                                 right = gather(p.b, one.b, batch, p.of.turn[1] == CUBLAS_OP_N, p.n, p.k);
+        const bool shortened = p.of.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+        const std::vector<float> left = gather(p.a, one.a, batch, p.of.turn[0] == CUBLAS_OP_T, p.m, p.k, shortened),
+                                 right = gather(p.b, one.b, batch, p.of.turn[1] == CUBLAS_OP_N, p.n, p.k, shortened);
         for (int64_t column = 0; column < p.n; column++)
             for (int64_t row = 0; row < p.m; row++) {
                 const float *a = &left[(size_t)(row * p.k)], *b = &right[(size_t)(column * p.k)];

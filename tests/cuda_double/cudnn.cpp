@@ -368,13 +368,14 @@ API cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescript
         qs_double_check_memory(function, address(at[one.first]), tensor_extent(tensor));
     }
     void *workspace = pack->has(CUDNN_ATTR_VARIANT_PACK_WORKSPACE) ? pack->value<void *>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE) : nullptr;
-    if (by.workspace && reinterpret_cast<uintptr_t>(workspace) % 256) qs_shim_fail("the workspace of a plan of cuDNN lies at %p", workspace);
+    if (by.workspace && reinterpret_cast<uintptr_t>(workspace) % 256)
+        qs_shim_fail("the workspace of a plan of cuDNN lies at %p", workspace);
     if (by.workspace) qs_double_check_memory("the workspace of a plan of cuDNN", address(workspace), (size_t)by.workspace);
     qs_double_put(handle->stream, "a plan of cuDNN", [plan, at, by_value, workspace, by]() mutable {
         for (auto &one : by_value)
             at[one.first] = &one.second[0];
         if (by.workspace) memset(workspace, 0xee, (size_t)by.workspace);
-        graph_run(*plan->graph, at);
+        graph_run(*plan->graph, at, by.note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
     });
     return CUDNN_STATUS_SUCCESS;
 }

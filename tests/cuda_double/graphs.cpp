@@ -371,14 +371,26 @@ static void reshape_run(const object &operation, const values &x, values &made) 
     });
 }
 
-static void operation_run(const object &operation, const std::vector<const values *> &read, values &made) {
+static void convolution_run(const object &operation, const convolution_names &names, const std::vector<const values *> &read, values &made,
+                            bool tensor_cores) {
+    values factor[2] = {*read[0], *read[1]};
+    const values *of[3];
+    size_t next = 0;
+    const int name[3] = {names.x, names.w, names.y};
+    for (int i = 0; i < 3; i++) {
+        of[i] = name[i] == names.made ? &made : &factor[next];
+        if (name[i] == names.made) continue;
+        if (tensor_cores && type_of(operation.other(name[i])) == CUDNN_DATA_FLOAT)
+            for (double &x : factor[next].at)
+                x = (double)number_tf32((float)x);
+        next++;
+    }
+    convolve(window_of(operation.other(names.how)), names, *of[0], *of[1], *of[2], made);
+}
+
+static void operation_run(const object &operation, const std::vector<const values *> &read, values &made, bool tensor_cores) {
     if (const convolution_names *names = convolution_of(operation)) {
-        const values *of[3];
-        size_t next = 0;
-        const int name[3] = {names->x, names->w, names->y};
-        for (int i = 0; i < 3; i++)
-            of[i] = name[i] == names->made ? &made : read[next++];
-        convolve(window_of(operation.other(names->how)), *names, *of[0], *of[1], *of[2], made);
+        convolution_run(operation, *names, read, made, tensor_cores);
     } else if (operation.type == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR) {
         pointwise_run(operation, read, made);
     } else if (operation.type == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR) {
@@ -482,7 +494,7 @@ const char *graph_refusal(const object &graph) {
     return nullptr;
 }
 
-void graph_run(const object &graph, const std::map<int64_t, void *> &at) {
+void graph_run(const object &graph, const std::map<int64_t, void *> &at, bool tensor_cores) {
     std::map<int64_t, values> known;
     std::vector<const object *> left;
     std::map<int64_t, bool> to_make;
@@ -513,7 +525,7 @@ void graph_run(const object &graph, const std::map<int64_t, void *> &at) {
         }
         const object &result = operation.other(names.makes);
         values made = made_for(result);
-        operation_run(operation, read, made);
+        operation_run(operation, read, made, tensor_cores);
         for (double &x : made.at)
             x = rounded(type_of(result), x);
         if (!flag_of(result, CUDNN_ATTR_TENSOR_IS_VIRTUAL)) store(result, made, at.at(number_of(result)));

@@ -51,8 +51,8 @@ struct object {
 
 /* NULL, or why no engine takes the graph. */
 const char *graph_refusal(const object &graph);
-/* Runs it: where each tensor of memory lies, by its number. For work that runs in a stream. */
-void graph_run(const object &graph, const std::map<int64_t, void *> &at);
+/* Runs it: where each tensor of memory lies, by its number. For work that runs in a stream. Tensor cores multiply fp32 as tf32. */
+void graph_run(const object &graph, const std::map<int64_t, void *> &at, bool tensor_cores);
 /* Tensors of memory that it needs, or makes: by number. */
 std::map<int64_t, const object *> graph_tensors(const object &graph);
 /* Bytes from the first to the last element. */

@@ -81,6 +81,15 @@ static inline float number_load(number_kind kind, const void *at, int64_t i) {
     return x;
 }
 
+/* What tensor cores see of an fp32 factor: ten bits of mantissa, the others cut off. */
+static inline float number_tf32(float x) {
+    uint32_t code;
+    memcpy(&code, &x, sizeof code);
+    code &= ~(uint32_t)0x1fff;
+    memcpy(&x, &code, sizeof x);
+    return x;
+}
+
 /* Values of 8 bits saturate, as the libraries do. */
 static inline void number_store(number_kind kind, void *at, int64_t i, float x) {
     char *to = static_cast<char *>(at) + i * number_bytes(kind);
