@@ -36,10 +36,10 @@ static qs_status absmax_run(qs__cuda_kernel *kernel, const qs_run *run) {
     const qs__cuda_absmax_job job = {.src = qs__cuda_values_of(kernel, QS_SRC),
                                      .absmax = qs__cuda_at(kernel, QS_ABSMAX),
                                      .transform = qs__cuda_hadamard_of(&kernel->one)};
-    const int each = job.transform.block ? 2 : 8;
+    const int each = job.transform.block ? 2 : 8 * QS__CUDA_EIGHTS;
     (void)run;
-    QS_TRY(qs__cuda_clear(kernel, job.absmax, sizeof(float)));
-    return qs__cuda_launch(kernel, 0, qs__cuda_blocks(kernel->cuda, job.src.count, QS__CUDA_THREADS, each), QS__CUDA_THREADS, 0, &job);
+    const int64_t blocks = qs__cuda_blocks(kernel->cuda, job.src.count, QS__CUDA_THREADS, each);
+    return qs__cuda_launch(kernel, 0, blocks > 0 ? blocks : 1, QS__CUDA_THREADS, 0, &job); /* one writes the 0 of no elements */
 }
 
 qs_status qs__cuda_build_absmax(qs__cuda_kernel *kernel) {
@@ -53,7 +53,8 @@ qs_status qs__cuda_build_absmax(qs__cuda_kernel *kernel) {
 static qs_status finite_run(qs__cuda_kernel *kernel, const qs_run *run) {
     const qs__cuda_finite_job job = {.src = qs__cuda_values_of(kernel, QS_SRC), .flag = qs__cuda_at(kernel, QS_FLAG)};
     (void)run;
-    return qs__cuda_launch(kernel, 0, qs__cuda_blocks(kernel->cuda, job.src.count, QS__CUDA_THREADS, 8), QS__CUDA_THREADS, 0, &job);
+    return qs__cuda_launch(kernel, 0, qs__cuda_blocks(kernel->cuda, job.src.count, QS__CUDA_THREADS, 8 * QS__CUDA_EIGHTS), QS__CUDA_THREADS,
+                           0, &job);
 }
 
 qs_status qs__cuda_build_finite_check(qs__cuda_kernel *kernel) {

@@ -9,22 +9,44 @@ QS_CUDA_DEVICE uint32_t magnitude_of(float x) {
     return bits_of(x) & MAGNITUDE_BITS;
 }
 
-/* The largest of the thread's magnitudes. */
+/* The largest of the thread's magnitudes, of QS__CUDA_EIGHTS eights at a time, which are on their way together. */
 QS_CUDA_DEVICE uint32_t largest_magnitude(const qs__cuda_values &v) {
+    const int64_t stride = 8 * thread_count();
     uint32_t high = 0;
-    for (int64_t i = 8 * thread_number(); i < v.count; i += 8 * thread_count()) {
-        float x[8];
-        value_load8(v, i, x);
-        QS_CUDA_UNROLL
-        for (int j = 0; j < 8; j++)
-            high = largest(high, magnitude_of(x[j]));
-    }
+    with_kind(v.format.kind, [&](auto known) {
+        constexpr int kind = decltype(known)::value;
+        for (int64_t first = 8 * thread_number(); first < v.count; first += QS__CUDA_EIGHTS * stride) {
+            uint32_t code[QS__CUDA_EIGHTS][8];
+            QS_CUDA_UNROLL
+            for (int e = 0; e < QS__CUDA_EIGHTS; e++)
+                code_load8_kind<kind>(v, first + e * stride, code[e]);
+            QS_CUDA_UNROLL
+            for (int e = 0; e < QS__CUDA_EIGHTS; e++) {
+                QS_CUDA_UNROLL
+                for (int j = 0; j < 8; j++)
+                    high = largest(high, magnitude_of(value_of_kind<kind>(v.format, code[e][j])));
+            }
+        }
+    });
     return high;
 }
 
+/* What blocks of the kernel at hand found so far, and how many have ended: zeros whenever none runs, and one runs at a time. */
+static __device__ unsigned found, ended;
+
+/* The last block that ends writes the largest of all. */
+QS_CUDA_DEVICE void blocks_join(unsigned high, uint64_t to) {
+    high = block_max(high);
+    if (threadIdx.x > 0) return;
+    atomicMax(&found, high);
+    __threadfence();
+    if (atomicAdd(&ended, 1u) + 1 < gridDim.x) return;
+    atomicExch(&ended, 0u);
+    *pointer<unsigned>(to) = atomicExch(&found, 0u);
+}
+
 QS_CUDA_GLOBAL(absmax, qs__cuda_absmax_job) {
-    const uint32_t high = block_max(largest_magnitude(job.src));
-    if (threadIdx.x == 0) atomicMax(pointer<unsigned>(job.absmax), high);
+    blocks_join(largest_magnitude(job.src), job.absmax);
 }
 
 QS_CUDA_GLOBAL(absmax_transformed, qs__cuda_absmax_job) {
@@ -34,8 +56,7 @@ QS_CUDA_GLOBAL(absmax_transformed, qs__cuda_absmax_job) {
         const transformed two = transform_load(job.src, job.transform, g);
         high = largest(high, largest(magnitude_of(two.x[0]), magnitude_of(two.x[1])));
     }
-    high = block_max(high);
-    if (threadIdx.x == 0) atomicMax(pointer<unsigned>(job.absmax), high);
+    blocks_join(high, job.absmax);
 }
 
 /* The maxima of `wide` neighbouring columns. Threads are as many as a multiple of such groups: each stays in its own, and blocks that hold

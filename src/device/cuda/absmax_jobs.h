@@ -5,6 +5,8 @@
 
 #include "cuda/jobs.h"
 
+enum { QS__CUDA_EIGHTS = 4 }; /* that a thread loads at a time where one of narrow values is little */
+
 /* Blocks of a Hadamard transform: value j of block b of the operand is element (b / run) · run · block + b mod run + j · run. Along the
  * fast axis run is 1, along axis 0 what one index of it holds. */
 typedef struct qs__cuda_hadamard {
@@ -13,7 +15,7 @@ typedef struct qs__cuda_hadamard {
     int64_t run;
 } qs__cuda_hadamard;
 
-/* Raises `absmax`, which was 0 before: one number, or one for each column (rows: one for each row). */
+/* Writes `absmax`, one number. Kernels of columns and rows raise one for each, which were 0 before. */
 typedef struct qs__cuda_absmax_job {
     qs__cuda_values src;
     uint64_t absmax;

@@ -38,7 +38,7 @@ static qs__cuda_quantize_job job_of(const qs__cuda_kernel *kernel, const qs_run 
 }
 
 static qs_status codes_run(qs__cuda_kernel *kernel, int index, const qs__cuda_quantize_job *job) {
-    const int each = job->transform.block ? 2 : 8;
+    const int each = job->transform.block ? 2 : 32; /* what threads find first is for several eights */
     return qs__cuda_launch(kernel, index, qs__cuda_blocks(kernel->cuda, job->src.count, QS__CUDA_THREADS, each), QS__CUDA_THREADS, 0, job);
 }
 
@@ -110,7 +110,8 @@ static qs_status dequantize_run(qs__cuda_kernel *kernel, const qs_run *run) {
         job.steps = QS__CUDA_ROW_STEPS;
         job.extent /= steps;
     }
-    return qs__cuda_launch(kernel, 0, qs__cuda_blocks(kernel->cuda, job.src.count, QS__CUDA_THREADS, 8), QS__CUDA_THREADS, 0, &job);
+    return qs__cuda_launch(kernel, 0, qs__cuda_blocks(kernel->cuda, job.src.count, QS__CUDA_THREADS, 8 * QS__CUDA_EIGHTS), QS__CUDA_THREADS,
+                           0, &job);
 }
 
 qs_status qs__cuda_build_dequantize(qs__cuda_kernel *kernel) {

@@ -73,19 +73,30 @@ QS_CUDA_DEVICE void factors_find(const qs__cuda_quantize_job &job, int64_t i, fl
     }
 }
 
+/* Two eights are on their way together. */
 template <int rounding> QS_CUDA_DEVICE void quantize_all(const qs__cuda_quantize_job &job) {
+    constexpr int AHEAD = 2;
     const fixed_range range = fixed_range_of(job.dst.format);
     const float shared = job.steps == QS__CUDA_ONE_STEP ? row_factor(job, 0, thread_number() == 0) : 0.0f;
-    for (int64_t i = 8 * thread_number(); i < job.src.count; i += 8 * thread_count()) {
-        float x[8], factor[8] = {shared, shared, shared, shared, shared, shared, shared, shared};
-        uint32_t half[8] = {0}, code[8];
-        value_load8(job.src, i, x);
-        if (rounding == QS_STOCHASTIC) draw_halves(job.draws, i, half);
-        if (job.steps != QS__CUDA_ONE_STEP) factors_find(job, i, factor);
+    const int64_t stride = 8 * thread_count();
+    for (int64_t first = 8 * thread_number(); first < job.src.count; first += AHEAD * stride) {
+        float x[AHEAD][8];
         QS_CUDA_UNROLL
-        for (int j = 0; j < 8; j++)
-            code[j] = (uint32_t)quantize_scaled<rounding>(range, x[j] * factor[j], half[j]);
-        code_store8_kind<QS__CUDA_INTEGER>(job.dst, i, code);
+        for (int e = 0; e < AHEAD; e++)
+            value_load8(job.src, first + e * stride, x[e]);
+        QS_CUDA_UNROLL
+        for (int e = 0; e < AHEAD; e++) {
+            const int64_t i = first + e * stride;
+            float factor[8] = {shared, shared, shared, shared, shared, shared, shared, shared};
+            uint32_t half[8] = {0}, code[8];
+            if (i >= job.src.count) break;
+            if (rounding == QS_STOCHASTIC) draw_halves(job.draws, i, half);
+            if (job.steps != QS__CUDA_ONE_STEP) factors_find(job, i, factor);
+            QS_CUDA_UNROLL
+            for (int j = 0; j < 8; j++)
+                code[j] = (uint32_t)quantize_scaled<rounding>(range, x[e][j] * factor[j], half[j]);
+            code_store8_kind<QS__CUDA_INTEGER>(job.dst, i, code);
+        }
     }
 }
 
@@ -114,24 +125,43 @@ QS_CUDA_GLOBAL(quantize_transformed, qs__cuda_quantize_job) {
 
 /* ---- And back ----------------------------------------------------------------------------------------------------------------------------- */
 
-QS_CUDA_GLOBAL(dequantize, qs__cuda_dequantize_job) {
+/* Codes times their steps, of the elements i to i + 7, where there are several. */
+QS_CUDA_DEVICE void values_find(const qs__cuda_dequantize_job &job, int64_t i, float shared, float x[8]) {
     const float *steps = pointer<const float>(job.step);
-    const float shared = steps[0];
-    for (int64_t i = 8 * thread_number(); i < job.src.count; i += 8 * thread_count()) {
-        int64_t at = job.steps == QS__CUDA_ONE_STEP ? 0 : i % job.extent, row = job.steps == QS__CUDA_ROW_STEPS ? i / job.extent : 0;
-        float x[8];
-        value_load8_kind<QS__CUDA_INTEGER>(job.src, i, x);
+    int64_t at = i % job.extent, row = job.steps == QS__CUDA_ROW_STEPS ? i / job.extent : 0;
+    QS_CUDA_UNROLL
+    for (int j = 0; j < 8; j++) {
+        float step = shared;
+        if (i + j >= job.src.count) break;
+        if (job.steps == QS__CUDA_ROW_STEPS) step = steps[row];
+        if (job.steps == QS__CUDA_COLUMN_STEPS) step *= power_of_two(-(int)pointer<const uint8_t>(job.group)[at]);
+        x[j] *= step;
+        if (++at < job.extent) continue;
+        at = 0;
+        row++;
+    }
+}
+
+QS_CUDA_GLOBAL(dequantize, qs__cuda_dequantize_job) {
+    const float shared = *pointer<const float>(job.step);
+    const int64_t stride = 8 * thread_count();
+    for (int64_t first = 8 * thread_number(); first < job.src.count; first += QS__CUDA_EIGHTS * stride) {
+        float x[QS__CUDA_EIGHTS][8];
         QS_CUDA_UNROLL
-        for (int j = 0; j < 8; j++) {
-            float step = shared;
-            if (i + j >= job.src.count) break;
-            if (job.steps == QS__CUDA_ROW_STEPS) step = steps[row];
-            if (job.steps == QS__CUDA_COLUMN_STEPS) step *= power_of_two(-(int)pointer<const uint8_t>(job.group)[at]);
-            x[j] *= step;
-            if (job.steps == QS__CUDA_ONE_STEP || ++at < job.extent) continue;
-            at = 0;
-            row++;
+        for (int e = 0; e < QS__CUDA_EIGHTS; e++)
+            value_load8_kind<QS__CUDA_INTEGER>(job.src, first + e * stride, x[e]);
+        QS_CUDA_UNROLL
+        for (int e = 0; e < QS__CUDA_EIGHTS; e++) {
+            const int64_t i = first + e * stride;
+            if (i >= job.src.count) break;
+            if (job.steps == QS__CUDA_ONE_STEP) {
+                QS_CUDA_UNROLL
+                for (int j = 0; j < 8; j++)
+                    x[e][j] *= shared;
+            } else {
+                values_find(job, i, shared, x[e]);
+            }
+            value_store8(job.dst, i, x[e]);
         }
-        value_store8(job.dst, i, x);
     }
 }

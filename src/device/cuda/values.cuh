@@ -236,28 +236,6 @@ template <int kind> QS_CUDA_DEVICE void whole_load8(const qs__cuda_values &v, in
     }
 }
 
-template <int kind> QS_CUDA_DEVICE void whole_store8(const qs__cuda_values &v, int64_t i, const uint32_t code[8]) {
-    if (kind == QS__CUDA_FP32) {
-        QS_CUDA_UNROLL
-        for (int h = 0; h < 2; h++) {
-            const packet<4> out = {{code[4 * h], code[4 * h + 1], code[4 * h + 2], code[4 * h + 3]}};
-            packet_store(pointer<uint32_t>(v.at) + i + 4 * h, out);
-        }
-    } else if (kind == QS__CUDA_BF16 || kind == QS__CUDA_FP16) {
-        packet<4> out;
-        QS_CUDA_UNROLL
-        for (int j = 0; j < 4; j++)
-            out.word[j] = (code[2 * j] & 0xFFFFu) | code[2 * j + 1] << 16;
-        packet_store(pointer<uint16_t>(v.at) + i, out);
-    } else {
-        packet<2> out;
-        QS_CUDA_UNROLL
-        for (int j = 0; j < 2; j++)
-            out.word[j] = (code[4 * j] & 0xFFu) | (code[4 * j + 1] & 0xFFu) << 8 | (code[4 * j + 2] & 0xFFu) << 16 | code[4 * j + 3] << 24;
-        packet_store(pointer<uint8_t>(v.at) + i, out);
-    }
-}
-
 /* Eight codes of a string fill `bits` whole bytes, which are this thread's alone; the last ones of a string less. */
 QS_CUDA_DEVICE void string_store8(const qs__cuda_values &v, int64_t i, const uint32_t code[8]) {
     const int bits = v.format.bits;
@@ -276,12 +254,41 @@ QS_CUDA_DEVICE void string_store8(const qs__cuda_values &v, int64_t i, const uin
     if (filled) *at = (uint8_t)waiting;
 }
 
+template <int kind> QS_CUDA_DEVICE void whole_store8(const qs__cuda_values &v, int64_t i, const uint32_t code[8]) {
+    if (kind == QS__CUDA_FP32) {
+        QS_CUDA_UNROLL
+        for (int h = 0; h < 2; h++) {
+            const packet<4> out = {{code[4 * h], code[4 * h + 1], code[4 * h + 2], code[4 * h + 3]}};
+            packet_store(pointer<uint32_t>(v.at) + i + 4 * h, out);
+        }
+    } else if (kind == QS__CUDA_BF16 || kind == QS__CUDA_FP16) {
+        packet<4> out;
+        QS_CUDA_UNROLL
+        for (int j = 0; j < 4; j++)
+            out.word[j] = (code[2 * j] & 0xFFFFu) | code[2 * j + 1] << 16;
+        packet_store(pointer<uint16_t>(v.at) + i, out);
+    } else if (kind == QS__CUDA_FLOAT) {
+        string_store8(v, i, code);
+    } else {
+        packet<2> out;
+        QS_CUDA_UNROLL
+        for (int j = 0; j < 2; j++)
+            out.word[j] = (code[4 * j] & 0xFFu) | (code[4 * j + 1] & 0xFFu) << 8 | (code[4 * j + 2] & 0xFFu) << 16 | code[4 * j + 3] << 24;
+        packet_store(pointer<uint8_t>(v.at) + i, out);
+    }
+}
+
+/* Floats of whole bytes are stored as the ones with paths of their own are: calls `use` with constant<a kind of so many bytes>. */
+template <int kind, typename Use> QS_CUDA_DEVICE void with_width(int bits, Use use) {
+    if (kind == QS__CUDA_FLOAT && bits == 8) return use(constant<QS__CUDA_E4M3>());
+    if (kind == QS__CUDA_FLOAT && bits == 16) return use(constant<QS__CUDA_BF16>());
+    if (kind == QS__CUDA_FLOAT && bits == 32) return use(constant<QS__CUDA_FP32>());
+    use(constant<kind>());
+}
+
 template <int kind> QS_CUDA_DEVICE void code_load8_kind(const qs__cuda_values &v, int64_t i, uint32_t code[8]) {
     if (i + 8 <= v.count) {
-        if (kind == QS__CUDA_FLOAT && v.format.bits == 32)
-            whole_load8<QS__CUDA_FP32>(v, i, code);
-        else
-            whole_load8<kind>(v, i, code);
+        with_width<kind>(v.format.bits, [&](auto as) { whole_load8<decltype(as)::value>(v, i, code); });
         return;
     }
     QS_CUDA_UNROLL
@@ -290,12 +297,10 @@ template <int kind> QS_CUDA_DEVICE void code_load8_kind(const qs__cuda_values &v
 }
 
 template <int kind> QS_CUDA_DEVICE void code_store8_kind(const qs__cuda_values &v, int64_t i, const uint32_t code[8]) {
-    if (kind == QS__CUDA_FLOAT && v.format.bits == 32 && i + 8 <= v.count) {
-        whole_store8<QS__CUDA_FP32>(v, i, code);
+    if (i + 8 <= v.count) {
+        with_width<kind>(v.format.bits, [&](auto as) { whole_store8<decltype(as)::value>(v, i, code); });
     } else if (kind == QS__CUDA_FLOAT) {
         string_store8(v, i, code);
-    } else if (i + 8 <= v.count) {
-        whole_store8<kind>(v, i, code);
     } else {
         QS_CUDA_UNROLL
         for (int j = 0; j < 8; j++)
