@@ -9,7 +9,7 @@
 #   bench      kernels beside a copy, products, whole steps (bench/cuda.sh)
 #   peer       PyTorch's steps beside them
 #   predict    random mixes of formats: predicted and measured steps
-#   demo       two unlike classes of one GPU: profiles, plans, training (examples/demo-gpu.sh)
+#   demo       two unlike classes of one GPU: profiles, plans, training (bench/cuda-demo.sh)
 #   accuracy   resnet20 on CIFAR-10 in several formats, for GPU_SECONDS (150)
 #   all        the parts behind build, in this order
 #
@@ -186,6 +186,7 @@ tests_run() { # NAME OF THE JSON
     rm -rf "$tests"
     mkdir -p "$tests"
     tests_list > "$tests/list"
+    [ -s "$tests/list" ] || { say "no test has a name like ${GPU_TESTS:-.}" && return 1; }
     xargs -L 1 -P "${GPU_JOBS:-8}" sh tools/gpu-check.sh test "$out" < "$tests/list" || true
     find "$tests" -name '*.end' -exec cat {} + | sort > "$tests/ends"
     jq -Rn '[inputs | split(" ") | {name: .[0], code: (.[1] | tonumber), seconds: (.[2] | tonumber)}]' "$tests/ends" > "$out/$1.json"
@@ -243,14 +244,17 @@ part_peer() {
 part_predict() {
     failed=0
     PREDICTION_BACKEND=cuda PREDICTION_NAME=cuda-prediction PREDICTION_OUT=$out/prediction PREDICTION_CONTEXTS=no PREDICTION_ROUNDS=1 \
-        PREDICTION_MODELS="${GPU_MODELS:-resnet20:256}" PREDICTION_GROUPS="${GPU_GROUPS:-native:20}" PREDICTION_REPETITIONS="${GPU_REPETITIONS:-10}" \
+        PREDICTION_MODELS="${GPU_MODELS:-resnet20:64}" PREDICTION_GROUPS="${GPU_GROUPS:-native:20}" PREDICTION_REPETITIONS="${GPU_REPETITIONS:-10}" \
         sh bench/prediction.sh || failed=1
     bench_results cuda-prediction
     return $failed
 }
 
 part_demo() {
-    DEMO_OUT=$out/demo sh examples/demo-gpu.sh
+    failed=0
+    DEMO_OUT=$out/demo sh bench/cuda-demo.sh || failed=1
+    bench_results cuda-demo
+    return $failed
 }
 
 part_accuracy() {
@@ -265,7 +269,7 @@ limit_of() {
     devices) limit=60 ;;
     kernels | sanitize | bench | accuracy) limit=300 ;;
     peer) limit=170 ;;
-    predict | demo) limit=180 ;;
+    predict | demo) limit=240 ;;
     esac
     [ "$limit" -le "${GPU_LIMIT:-530}" ] || limit=$GPU_LIMIT
 }
