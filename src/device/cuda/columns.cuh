@@ -10,8 +10,6 @@
 
 /* ---- Values of a known format ------------------------------------------------------------------------------------------------------ */
 
-enum { ANY_KIND = -1 };
-
 /* The kind that a kernel is compiled for, of what it reads and writes; ANY_KIND where they differ or are rare. */
 QS_CUDA_DEVICE int common_kind(const qs__cuda_format &a, const qs__cuda_format &b) {
     return a.kind == b.kind && a.kind <= QS__CUDA_FP16 ? a.kind : ANY_KIND;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Norms of every position by itself: layer norms of every kind, and RMS norms, which have no mean and no shift.
  *
- * Where a row is short and its channels come in eights, lanes of a warp hold it in registers: it is read once. Spreads are
+ * Where a row is short and its channels come in eights, lanes of a warp, backward of several, hold it in registers: it is read once. Spreads are
  * those of distances from the mean, which is known by then: nothing cancels. Other rows are a block's: it finds what belongs to a row, and
  * then every value is taken once more in memory order, where eight values fill whole bytes of a mask or of any format.
  *
- * Gradients of parameters are sums over rows: each warp adds up to 64 rows in fp32, blocks are added in double, in order. */
+ * Gradients of parameters are sums over rows: each lane adds up to 64 rows in fp32, blocks are added in double, in order. */
 #include "cuda/norm.cuh"
 #include "cuda/rows.cuh"
 
@@ -114,11 +114,6 @@ ROWS_FORWARD(4)
 
 /* ---- Gradients of rows in registers: by several warps where a row is longer than one of them holds at eight channels a lane ----------- */
 
-/* A number that the compiler knows. */
-template <int COUNT> struct known_count {
-    enum { value = COUNT };
-};
-
 enum { ROW_WARPS = 8, ROW_SUMS = 3 }; /* of a block; of a row */
 
 /* Shared memory of a block, the same for all formats. */
@@ -210,7 +205,7 @@ template <int KIND, bool ABSOLUTE, bool WIDE> QS_CUDA_DEVICE void rows_gradient(
             QS_CUDA_UNROLL
             for (int k = 0; k < 8; k++)
                 of[0] = __fmaf_rn(x[k], x[k], of[0]);
-            add_up(&wide, of, known_count<1>());
+            add_up(&wide, of, constant<1>());
             inverse = row_inverse(job.rule, of[0] / (float)channels);
             of[0] = 0;
         } else if (there) {
@@ -228,7 +223,7 @@ template <int KIND, bool ABSOLUTE, bool WIDE> QS_CUDA_DEVICE void rows_gradient(
             x[k] = n;
             dy[k] = g;
         }
-        add_up(&wide, of, known_count < ABSOLUTE ? 3 : 2 > ());
+        add_up(&wide, of, constant<(ABSOLUTE ? ROW_SUMS : 2)>());
         if (!there) continue;
         const float sum = job.rule.centred ? of[0] / (float)channels : 0, product = of[1] / (float)channels;
         const float signs = ABSOLUTE ? of[2] / (float)channels : 0;

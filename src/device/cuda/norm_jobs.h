@@ -105,7 +105,8 @@ typedef struct qs__layer_gradient_job {
     uint64_t sums;                                        /* [2][slabs][channels] of dy n and of dy: double, or float of warps */
     uint64_t diff_scale, diff_shift;
     uint64_t absmax;
-    int lanes, warps; /* warps: sums are theirs */
+    int lanes; /* that have a row together, of one warp or of several */
+    int warps; /* rows are in registers, and sums are those of blocks, in fp32 */
 } qs__layer_gradient_job;
 
 /* A vector in 8 bits. */
