@@ -6,7 +6,7 @@
 #   devices    what there is: the GPU, its driver, libraries, what qsync says of it
 #   kernels    the device's tests and golden steps, all of them, whatever fails (GPU_TESTS: a pattern of names)
 #   sanitize   compute-sanitizer on our own kernels
-#   bench      kernels beside a copy, products, whole steps (bench/cuda.sh)
+#   bench      kernels beside a copy, products, whole steps (bench/cuda-kernels.sh, bench/cuda-step.sh)
 #   peer       PyTorch's steps beside them
 #   predict    random mixes of formats: predicted and measured steps
 #   demo       two unlike classes of one GPU: profiles, plans, training (bench/cuda-demo.sh)
@@ -177,7 +177,7 @@ tests_list() {
         for operator in $(operators); do
             echo "$test.$operator $program $operator"
         done
-    done < "$programs/tests" | grep -E "${GPU_TESTS:-.}" || true
+    done < "$programs/tests" | GPU_TESTS=${GPU_TESTS:-.} awk '$1 ~ ENVIRON["GPU_TESTS"]'
 }
 
 # Runs what tests_list says; what failed is told in a few lines each, all of it is in FOLDER.

@@ -329,7 +329,8 @@ TEST(profile_plan_train_audit) {
     assert_int_equal(all, SENTENCES);
     qs_plan_options_default(&wishes);
     wishes.lower_training = true;
-    assert_ok(qs_plan_make("qsync", own.graph, &here.cluster, &profile, &here.job, &wishes, &plan));
+    /* A plan that does not hang on what was measured: whether the kernels of a smaller step fit does hang on the plan. */
+    assert_ok(qs_plan_make("uniform", own.graph, &here.cluster, &profile, &here.job, &wishes, &plan));
     assert_int_equal(plan.class_[0].lengths, 3);
     here.options.plan = &plan;
     qs_train_result result = train(&here);
