@@ -68,8 +68,8 @@ static const char *const complaint_cases[] = {
     "gather/backward ids=fp32[3,4] diff_dst=bf16[3,12,4] diff_src=bf16[3,12,5]",
     "positions/forward src=fp32[1,12,5] place=fp32[1,1] weights=fp32[9,12] dst=fp32[1,12,5] vocabulary=9",
     "positions/backward diff_dst=fp32[1,12,5] place=fp32[1,1] diff_src=fp32[1,12,5] diff_weights=fp32[9,12] vocabulary=9",
-    "cached_attention/forward src=fp32[1,12,5] src2=fp32[1,12,5] src3=fp32[1,12,5] place=fp32[1,1] key_cache=fp32[9,12] "
-    "value_cache=fp32[9,12] dst=fp32[1,12,5] heads=2 context=9",
+    ("cached_attention/forward src=fp32[1,12,5] src2=fp32[1,12,5] src3=fp32[1,12,5] place=fp32[1,1] key_cache=fp32[9,12] "
+     "value_cache=fp32[9,12] dst=fp32[1,12,5] heads=2 context=9"),
 };
 
 static void entry_add(const char *text, entry_kind kind, int names, char **name) {
