@@ -62,16 +62,7 @@ template <int KIND, int WIDTH, int STAGE> QS_CUDA_DEVICE void slab_forward(const
 
 QS_CUDA_GLOBAL(batch_norm_moments, qs__batch_sums_job) {
     if (job.cut.width == 1) return slab_forward<ANY_KIND, 1, QS__BATCH_MOMENTS>(job);
-    switch (job.src.format.kind) {
-    case QS__CUDA_FP32:
-        return slab_forward<QS__CUDA_FP32, 8, QS__BATCH_MOMENTS>(job);
-    case QS__CUDA_BF16:
-        return slab_forward<QS__CUDA_BF16, 8, QS__BATCH_MOMENTS>(job);
-    case QS__CUDA_FP16:
-        return slab_forward<QS__CUDA_FP16, 8, QS__BATCH_MOMENTS>(job);
-    default:
-        return slab_forward<ANY_KIND, 8, QS__BATCH_MOMENTS>(job);
-    }
+    with_common_kind(job.src.format.kind, [&](auto kind) { slab_forward<decltype(kind)::value, 8, QS__BATCH_MOMENTS>(job); });
 }
 
 QS_CUDA_GLOBAL(batch_norm_values, qs__batch_sums_job) {
@@ -156,16 +147,7 @@ template <int KIND, int WIDTH, bool ABSOLUTE> QS_CUDA_DEVICE void slab_gradient(
 
 QS_CUDA_GLOBAL(batch_norm_gradient_sums, qs__batch_sums_job) {
     if (job.cut.width == 1) return slab_gradient<ANY_KIND, 1, false>(job);
-    switch (common_kind(job.src.format, job.diff_dst.format)) {
-    case QS__CUDA_FP32:
-        return slab_gradient<QS__CUDA_FP32, 8, false>(job);
-    case QS__CUDA_BF16:
-        return slab_gradient<QS__CUDA_BF16, 8, false>(job);
-    case QS__CUDA_FP16:
-        return slab_gradient<QS__CUDA_FP16, 8, false>(job);
-    default:
-        return slab_gradient<ANY_KIND, 8, false>(job);
-    }
+    with_common_kind(common_kind(job.src.format, job.diff_dst.format), [&](auto kind) { slab_gradient<decltype(kind)::value, 8, false>(job); });
 }
 
 QS_CUDA_GLOBAL(batch_norm_gradient_sums_absolute, qs__batch_sums_job) {
@@ -323,16 +305,7 @@ template <int KIND, bool RELU> QS_CUDA_DEVICE void normalize_columns(const qs__b
 }
 
 template <bool RELU> QS_CUDA_DEVICE void normalize_known(const qs__batch_apply_job &job) {
-    switch (common_kind(job.src.format, job.dst.format)) {
-    case QS__CUDA_FP32:
-        return normalize_columns<QS__CUDA_FP32, RELU>(job);
-    case QS__CUDA_BF16:
-        return normalize_columns<QS__CUDA_BF16, RELU>(job);
-    case QS__CUDA_FP16:
-        return normalize_columns<QS__CUDA_FP16, RELU>(job);
-    default:
-        return normalize_columns<ANY_KIND, RELU>(job);
-    }
+    with_common_kind(common_kind(job.src.format, job.dst.format), [&](auto kind) { normalize_columns<decltype(kind)::value, RELU>(job); });
 }
 
 QS_CUDA_GLOBAL(batch_norm_normalize, qs__batch_apply_job) {
@@ -383,16 +356,7 @@ template <int KIND, bool ABSOLUTE> QS_CUDA_DEVICE void gradient_columns(const qs
 
 QS_CUDA_GLOBAL(batch_norm_gradient, qs__batch_apply_job) {
     const int kind = common_kind(job.src.format, job.dst.format);
-    switch (common_kind(job.diff_dst.format, job.dst.format) == kind ? kind : ANY_KIND) {
-    case QS__CUDA_FP32:
-        return gradient_columns<QS__CUDA_FP32, false>(job);
-    case QS__CUDA_BF16:
-        return gradient_columns<QS__CUDA_BF16, false>(job);
-    case QS__CUDA_FP16:
-        return gradient_columns<QS__CUDA_FP16, false>(job);
-    default:
-        return gradient_columns<ANY_KIND, false>(job);
-    }
+    with_common_kind(common_kind(job.diff_dst.format, job.dst.format) == kind ? kind : ANY_KIND, [&](auto kind) { gradient_columns<decltype(kind)::value, false>(job); });
 }
 
 QS_CUDA_GLOBAL(batch_norm_gradient_absolute, qs__batch_apply_job) {

@@ -10,12 +10,7 @@
 
 /* ---- Values of a known format ------------------------------------------------------------------------------------------------------ */
 
-/* The kind that a kernel is compiled for, of what it reads and writes; ANY_KIND where they differ or are rare. */
-QS_CUDA_DEVICE int common_kind(const qs__cuda_format &a, const qs__cuda_format &b) {
-    return a.kind == b.kind && a.kind <= QS__CUDA_FP16 ? a.kind : ANY_KIND;
-}
-
-/* The same values, of this kind; vectors of eight end where the values do. */
+/* The same values, of this kind (with_common_kind); vectors of eight end where the values do. */
 template <int KIND> QS_CUDA_DEVICE qs__cuda_values of_kind(qs__cuda_values values) {
     if (KIND != ANY_KIND) {
         values.format.kind = KIND;

@@ -41,11 +41,9 @@ static qs_status functions_find(const qs__cudnn_functions **out) {
     };
     static qs__cudnn_functions functions;
     static bool found;
-    void *library;
     *out = &functions;
     if (found) return QS_OK;
-    QS_TRY(qs__library_find(cudnn_file, &library));
-    QS_TRY(qs__symbols_find(library, cudnn_file, sizeof symbols / sizeof symbols[0], symbols, &functions));
+    QS_TRY(qs__functions_find(cudnn_file, sizeof symbols / sizeof symbols[0], symbols, &functions));
     if (functions.version() < LEAST_VERSION)
         return qs_fail(QS_UNSUPPORTED, "%s is version %zu: %d is the least", cudnn_file, functions.version(), LEAST_VERSION);
     found = true;

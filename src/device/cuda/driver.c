@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-qs_status qs__library_find(const char *file, void **library) {
+/* From the folders that QSYNC_CUDA_LIBRARIES lists, in their order, else as the system finds it; it stays open. */
+static qs_status library_find(const char *file, void **library) {
     const char *folders = getenv("QSYNC_CUDA_LIBRARIES");
     *library = NULL;
     for (const char *at = folders; at && *at && !*library; at += strcspn(at, ":"), at += *at == ':') {
@@ -20,7 +21,9 @@ qs_status qs__library_find(const char *file, void **library) {
     return qs_fail(QS_UNSUPPORTED, "%s; name its folder in QSYNC_CUDA_LIBRARIES", dlerror());
 }
 
-qs_status qs__symbols_find(void *library, const char *file, int count, const char *const *symbol, void *functions) {
+qs_status qs__functions_find(const char *file, int count, const char *const *symbol, void *functions) {
+    void *library;
+    QS_TRY(library_find(file, &library));
     for (int i = 0; i < count; i++) {
         void *found = dlsym(library, symbol[i]);
         if (!found) return qs_fail(QS_UNSUPPORTED, "%s has no function %s: a newer version is needed", file, symbol[i]);
@@ -47,11 +50,9 @@ qs_status qs__driver_open(const qs__driver **out) {
     };
     static qs__driver driver;
     static bool opened;
-    void *library;
     *out = &driver;
     if (opened) return QS_OK;
-    QS_TRY(qs__library_find(driver_file, &library));
-    QS_TRY(qs__symbols_find(library, driver_file, sizeof symbols / sizeof symbols[0], symbols, &driver));
+    QS_TRY(qs__functions_find(driver_file, sizeof symbols / sizeof symbols[0], symbols, &driver));
     const CUresult result = driver.init(0);
     if (result != CUDA_SUCCESS) {
         (void)qs__driver_check(&driver, result, "no GPU can be used");

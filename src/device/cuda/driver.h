@@ -65,11 +65,10 @@ typedef struct qs__driver {
 #undef QS__DRIVER_MEMBER
 } qs__driver;
 
-/* A library by its file's name: from the folders that QSYNC_CUDA_LIBRARIES lists (separated by ':'), in their order, else as the system
- * finds it. NULL, and the reason as a message of QS_UNSUPPORTED, when there is none. Stays open until the process ends. */
-qs_status qs__library_find(const char *file, void **library);
-/* Fills `functions`, `count` pointers, with the symbols so named; QS_UNSUPPORTED names the first that the library lacks. */
-qs_status qs__symbols_find(void *library, const char *file, int count, const char *const *symbol, void *functions);
+/* Fills `functions`, `count` pointers, with the functions of a library that are so named. The library, by its file's name, is looked for in
+ * the folders that QSYNC_CUDA_LIBRARIES lists (separated by ':'), in their order, else where the system finds it, and stays open until the
+ * process ends. QS_UNSUPPORTED says that there is none, or names the first function that it lacks. */
+qs_status qs__functions_find(const char *file, int count, const char *const *symbol, void *functions);
 
 /* The process's driver, initialised; QS_UNSUPPORTED says why there is none. */
 qs_status qs__driver_open(const qs__driver **out);

@@ -9,12 +9,21 @@
  * once have no branches between them. */
 constexpr int ANY_KIND = -1;
 template <typename Use> QS_CUDA_DEVICE void with_common_kind(int kind, Use use) {
-    if (kind == QS__CUDA_BF16)
-        use(constant<QS__CUDA_BF16>());
-    else if (kind == QS__CUDA_FP32)
-        use(constant<QS__CUDA_FP32>());
-    else
-        use(constant<ANY_KIND>());
+    switch (kind) {
+    case QS__CUDA_FP32:
+        return use(constant<QS__CUDA_FP32>());
+    case QS__CUDA_BF16:
+        return use(constant<QS__CUDA_BF16>());
+    case QS__CUDA_FP16:
+        return use(constant<QS__CUDA_FP16>());
+    default:
+        return use(constant<ANY_KIND>());
+    }
+}
+
+/* The kind of two formats that have one; ANY_KIND where they differ. */
+QS_CUDA_DEVICE int common_kind(const qs__cuda_format &a, const qs__cuda_format &b) {
+    return a.kind == b.kind ? a.kind : ANY_KIND;
 }
 
 /* Where rows are made of eights there are no others: i and v.count are multiples of `each`. */

@@ -36,11 +36,9 @@ static qs_status functions_find(const nccl_functions **out) {
     };
     static nccl_functions functions;
     static bool found;
-    void *library;
     *out = &functions;
     if (found) return QS_OK;
-    QS_TRY(qs__library_find(file, &library));
-    QS_TRY(qs__symbols_find(library, file, sizeof symbols / sizeof symbols[0], symbols, &functions));
+    QS_TRY(qs__functions_find(file, sizeof symbols / sizeof symbols[0], symbols, &functions));
     found = true;
     return QS_OK;
 }
