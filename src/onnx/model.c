@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Models: opening a file, its head (ModelProto), and release. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "onnx_internal.h"
+
+/* Field numbers of ModelProto. */
+enum { IR_VERSION = 1, PRODUCER_NAME = 2, PRODUCER_VERSION = 3, GRAPH = 7, OPSET_IMPORT = 8, METADATA = 14, FUNCTIONS = 25, FIELDS = 26 };
+enum { OLDEST_IR = 3, NEWEST_IR = 13 };
+
+static qs_status metadata_read(qs_onnx_memory *memory, qs__wire from, qs_onnx_metadata *out) {
+    *out = (qs_onnx_metadata){"", ""};
+    for (;;) {
+        qs__field field;
+        qs__wire text;
+        bool more;
+        QS_TRY(qs__wire_next(&from, &field, &more));
+        if (!more) return QS_OK;
+        if (field.number != 1 && field.number != 2) continue;
+        QS_TRY(qs__field_message(&field, "metadata", &text));
+        QS_TRY(qs__onnx_copy_text(memory, text.at, (size_t)(text.end - text.at), field.number == 1 ? &out->key : &out->value));
+    }
+}
+
+/* All but the graph, which needs opsets and functions first. */
+static qs_status head_read(qs__reader *reader, qs__wire from, qs_onnx_model *out, qs__wire *graph) {
+    qs_onnx_memory *memory = reader->place.memory;
+    size_t counts[FIELDS];
+    qs_onnx_opset *opset;
+    qs_onnx_metadata *metadata;
+    qs__function *function;
+    QS_TRY(qs__wire_count(from, counts, FIELDS));
+    if (counts[GRAPH] != 1) return qs_fail(QS_BAD_FILE, "%zu graphs: a model has one", counts[GRAPH]);
+    QS_TRY(qs__onnx_take(memory, counts[OPSET_IMPORT], sizeof *opset, &opset));
+    QS_TRY(qs__onnx_take(memory, counts[METADATA], sizeof *metadata, &metadata));
+    QS_TRY(qs__onnx_take(memory, counts[FUNCTIONS], sizeof *function, &function));
+    for (;;) {
+        qs__field field;
+        qs__wire message;
+        bool more;
+        QS_TRY(qs__wire_next(&from, &field, &more));
+        if (!more) break;
+        if (field.number == IR_VERSION) QS_TRY(qs__field_int(&field, "ir_version", &out->ir_version));
+        if (field.number == PRODUCER_NAME) QS_TRY(qs__field_name(&field, "producer_name", memory, &out->producer_name));
+        if (field.number == PRODUCER_VERSION) QS_TRY(qs__field_name(&field, "producer_version", memory, &out->producer_version));
+        if (field.number != OPSET_IMPORT && field.number != METADATA && field.number != GRAPH && field.number != FUNCTIONS) continue;
+        QS_TRY(qs__field_message(&field, "a part of the model", &message));
+        if (field.number == GRAPH) *graph = message;
+        if (field.number == OPSET_IMPORT) QS_TRY(qs__opset_read(memory, message, &opset[out->opsets++]));
+        if (field.number == METADATA) QS_TRY(metadata_read(memory, message, &metadata[out->metadata_entries++]));
+        if (field.number == FUNCTIONS) QS_TRY(qs__function_read(&reader->place, message, &function[reader->functions++]));
+    }
+    if (out->ir_version < OLDEST_IR || out->ir_version > NEWEST_IR)
+        return qs_fail(QS_UNSUPPORTED, "IR version %" PRId64 ": %d to %d are read", out->ir_version, OLDEST_IR, NEWEST_IR);
+    out->opset = reader->opset = opset;
+    out->metadata = metadata;
+    reader->opsets = out->opsets;
+    reader->function = function;
+    return QS_OK;
+}
+
+static qs_status model_read(const char *name, const char *folder, qs_onnx_memory *memory, const void *data, size_t bytes,
+                            qs_onnx_model *out) {
+    qs__reader reader = {.place = {memory, folder}};
+    const uint8_t *start = data;
+    qs__wire graph = {0};
+    qs_onnx_model model = {.producer_name = "", .producer_version = "", .memory = memory};
+    if (bytes == 0) return qs_fail(QS_BAD_FILE, "%s: no ONNX model: the file is empty", name);
+    if (!qs_onnx_recognise(data, bytes)) return qs_fail(QS_BAD_FILE, "%s: no ONNX model: it does not begin like one", name);
+    qs_status status = QS_OK;
+    QS_GOTO(qs__onnx_copy_text(memory, name, strlen(name), &model.path));
+    QS_GOTO(head_read(&reader, (qs__wire){model.path, start, start, start + bytes}, &model, &graph));
+    QS_GOTO(qs__graph_read(&reader, graph, &model.graph));
+    *out = model;
+done:
+    qs__call_release(reader.calls);
+    qs__names_release(&reader.prefixes);
+    /* Messages of the wire format begin with the file's name. */
+    if (status != QS_OK && strncmp(qs_message(), name, strlen(name)) != 0) qs_fail_within(status, "%s", name);
+    return status;
+}
+
+bool qs_onnx_recognise(const void *data, size_t bytes) {
+    const uint8_t *head = data;
+    /* ir_version first, a small number; behind it any other field of a model. */
+    return bytes >= 2 && head[0] == (IR_VERSION << 3) && head[1] >= 1 && head[1] < 64 &&
+           (bytes == 2 || ((head[2] & 7) != 3 && (head[2] & 7) != 4 && (head[2] & 7) < 6 && head[2] >= (PRODUCER_NAME << 3)));
+}
+
+qs_status qs_onnx_open_bytes(const char *name, const void *data, size_t bytes, qs_onnx_model *out) {
+    qs_onnx_memory *memory;
+    QS_TRY(qs_onnx_memory_make(&memory));
+    const qs_status status = model_read(name, NULL, memory, data, bytes, out);
+    if (status != QS_OK) qs_onnx_memory_release(memory);
+    return status;
+}
+
+qs_status qs_onnx_open(const char *path, qs_onnx_model *out) {
+    qs_onnx_memory *memory;
+    const void *data;
+    size_t bytes;
+    QS_TRY(qs_onnx_memory_make(&memory));
+    char *folder = strdup(path);
+    qs_status status = folder ? QS_OK : qs_fail(QS_OUT_OF_MEMORY, "out of memory: %zu bytes", strlen(path));
+    if (status != QS_OK) goto done;
+    char *slash = strrchr(folder, '/');
+    if (slash) slash[slash == folder] = '\0';
+    QS_GOTO(qs__onnx_map_file(memory, path, &data, &bytes));
+    QS_GOTO(model_read(path, slash ? folder : ".", memory, data, bytes, out));
+done:
+    free(folder);
+    if (status != QS_OK) qs_onnx_memory_release(memory);
+    return status;
+}
+
+void qs_onnx_release(qs_onnx_model *model) {
+    if (!model) return;
+    qs_onnx_memory_release(model->memory);
+    *model = (qs_onnx_model){0};
+}
