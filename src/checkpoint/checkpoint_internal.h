@@ -16,6 +16,7 @@ typedef struct qs__place {
     bool transposed; /* a matrix [in, out], where ours is [out, in] */
     bool bare;       /* [1, ...], ours is [...] of two axes */
     int part, parts; /* it is so many equal pieces along the outputs, and the parameter is this one */
+    qs_shape shape;  /* that the file gives it; axes 0: what follows from the above */
 } qs__place;
 
 /* The layout that files of such a graph are written in; the one by which a file is read for it. NULL: each parameter is a

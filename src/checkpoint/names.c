@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Names of parameters in weights files: PyTorch's. A node's weights, or a normalisation's scale, are NODE.weight; bias or shift NODE.bias;
- * the variance of a batch norm NODE.running_var; all others are called as here. Some models are stored otherwise: rules say how. */
+ * the variance of a batch norm NODE.running_var; all others are called as here. Some models are stored otherwise: rules say how; and
+ * parameters of imported models are called as in the user's own file. */
 #include <fnmatch.h>
 #include <string.h>
 
@@ -94,6 +95,12 @@ qs__place qs__place_of(const qs__layout *layout, const qs_graph *graph, const qs
     const char *node = graph->node[parameter->node].name, *prefix = layout ? layout->prefix : "";
     const char *kind = kind_of(parameter, parameter->name + strlen(node) + 1);
     qs__place place = {.parts = 1};
+    if (parameter->origin.file[0]) {
+        place.transposed = parameter->origin.transposed;
+        place.shape = parameter->origin.shape;
+        memcpy(place.name, parameter->origin.file, sizeof place.name);
+        return place;
+    }
     for (int i = 0; layout && i < 3; i++)
         if (layout->heads[i] && begins_with(parameter->name, layout->heads[i])) prefix = "";
     for (int i = 0; layout && i < 2; i++)
@@ -112,6 +119,7 @@ qs__place qs__place_of(const qs__layout *layout, const qs_graph *graph, const qs
 
 qs_shape qs__place_shape(const qs__place *place, const qs_parameter *parameter) {
     qs_shape shape = parameter->shape;
+    if (place->shape.axes > 0) return place->shape;
     shape.dim[0] *= place->parts;
     if (place->bare) return qs_shape_of(3, 1, shape.dim[0], shape.dim[1]);
     return place->transposed ? qs_shape_of(2, shape.dim[1], shape.dim[0]) : shape;

@@ -109,6 +109,7 @@ static int tensor_of(const matching *match, const qs_parameter *parameter, const
     char old[96];
     const int found = tensor_find(match, place->name);
     if (found >= 0 || (parameter->role != QS_SCALE && parameter->role != QS_SHIFT)) return found;
+    if (!strrchr(place->name, '.')) return found;
     const int node = (int)(strrchr(place->name, '.') - place->name);
     snprintf(old, sizeof old, "%.*s.%s", node < 80 ? node : 80, place->name, parameter->role == QS_SCALE ? "gamma" : "beta");
     return tensor_find(match, old);

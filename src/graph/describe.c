@@ -83,7 +83,8 @@ uint64_t qs__parameters_hash(const qs_graph *graph, int index, uint64_t seed) {
     char shape[96], text[256];
     for (int i = 0; i < node->parameters; i++) {
         const qs_parameter *parameter = &graph->parameter[node->first_parameter + i];
-        snprintf(text, sizeof text, " %s%s", qs_role_name(parameter->role), qs_shape_text(&parameter->shape, shape));
+        snprintf(text, sizeof text, " %s%s%s", qs_role_name(parameter->role), qs_shape_text(&parameter->shape, shape),
+                 parameter->origin.constant ? " constant" : "");
         seed = hash_text(text, seed);
     }
     if (node->table == 0) return seed;

@@ -59,6 +59,23 @@ static qs_attributes remainder_of(const qs_node *node) {
     return rest;
 }
 
+static qs_status origins_fill(const qs_graph *graph, const qs_node *node, qs_graph_operator *out) {
+    QS_TRY(qs_allocate((size_t)node->parameters, sizeof *out->origin, &out->origin));
+    for (int i = 0; i < node->parameters; i++) {
+        const qs_parameter *parameter = &graph->parameter[node->first_parameter + i];
+        const qs_parameter_origin *from = &parameter->origin;
+        if (from->file[0] == '\0' && !from->constant) continue;
+        qs_graph_origin *row = &out->origin[out->origins++];
+        snprintf(row->parameter, sizeof row->parameter, "%s", parameter->name + strlen(node->name) + 1);
+        memcpy(row->file, from->file, sizeof row->file);
+        row->transposed = from->transposed;
+        row->constant = from->constant;
+        row->axes = from->shape.axes;
+        memcpy(row->extent, from->shape.dim, sizeof row->extent);
+    }
+    return QS_OK;
+}
+
 static qs_status operator_fill(const qs_graph *graph, int n, const int *axis, qs_graph_operator *out) {
     const qs_node *node = &graph->node[n];
     const qs_attributes *with = &node->attributes, rest = remainder_of(node);
@@ -78,6 +95,7 @@ static qs_status operator_fill(const qs_graph *graph, int n, const int *axis, qs
     memcpy(out->padding, with->padding, sizeof out->padding);
     out->groups = with->groups;
     out->offset = with->offset;
+    QS_TRY(origins_fill(graph, node, out));
     const int settings = qs_op_settings(node->op);
     QS_TRY(qs_allocate((size_t)settings, sizeof *out->setting, &out->setting));
     for (int i = 0; i < settings; i++) { /* standards go without saying */
@@ -255,6 +273,23 @@ static qs_status parameters_take(const qs_graph_record *record, qs_graph *graph)
                    graph->parameters);
 }
 
+static qs_status origins_take(const qs_graph_operator *row, qs_graph *graph, int node) {
+    const qs_node *owner = &graph->node[node];
+    for (int i = 0; i < row->origins; i++) {
+        const qs_graph_origin *from = &row->origin[i];
+        int at = owner->first_parameter;
+        const int end = at + owner->parameters;
+        while (at < end && strcmp(graph->parameter[at].name + strlen(owner->name) + 1, from->parameter) != 0)
+            at++;
+        if (at == end) return qs_fail(QS_BAD_FILE, "%s has no parameter \"%s\" of its own here", row->op, from->parameter);
+        qs_parameter_origin origin = {.transposed = from->transposed, .constant = from->constant, .shape = {.axes = from->axes}};
+        memcpy(origin.file, from->file, sizeof origin.file);
+        memcpy(origin.shape.dim, from->extent, sizeof origin.shape.dim);
+        QS_TRY(qs_graph_origin_set(graph, at, &origin));
+    }
+    return QS_OK;
+}
+
 static qs_status graph_build(const qs_graph_record *record, qs_graph *graph) {
     char signature[32];
     for (int i = 0; i < record->operators; i++)
@@ -264,6 +299,9 @@ static qs_status graph_build(const qs_graph_record *record, qs_graph *graph) {
     QS_TRY(shapes_compare(record, graph));
     QS_TRY(qs_graph_finish(graph, output, &record->target));
     QS_TRY(parameters_take(record, graph));
+    for (int i = 0; i < record->operators; i++)
+        QS_TRY(qs_fail_within(origins_take(&record->operator_[i], graph, graph->samples.inputs + i), "operator \"%s\"",
+                              record->operator_[i].name));
     qs_graph_signature(graph, signature);
     if (record->signature[0] == '\0' || strcmp(record->signature, signature) == 0) return QS_OK;
     return qs_fail(QS_BAD_FILE, "signature says %s, the graph has %s: it was changed; leave the signature out of a file written by hand",

@@ -12,6 +12,36 @@ bool qs_parameter_learns(const qs_parameter *parameter) {
 
 /* ---- Freezing --------------------------------------------------------------------------------------------------------------- */
 
+/* Frozen parameters behind the trained ones. */
+static void offsets_settle(qs_graph *graph, const bool *frozen) {
+    graph->trained_elements = graph->frozen_elements = 0;
+    for (int behind = 0; behind < 2; behind++)
+        for (int i = 0; i < graph->parameters; i++) {
+            qs_parameter *one = &graph->parameter[i];
+            const bool freezes = frozen[i] || one->origin.constant;
+            if (one->gradient == QS_ROLE_COUNT || freezes != (behind == 1)) continue;
+            one->frozen = freezes;
+            one->offset = graph->trained_elements + graph->frozen_elements;
+            *(behind ? &graph->frozen_elements : &graph->trained_elements) += qs__parameter_room(qs_shape_count(&one->shape));
+        }
+}
+
+qs_status qs_graph_origin_set(qs_graph *graph, int parameter, const qs_parameter_origin *origin) {
+    qs_parameter *one = &graph->parameter[parameter];
+    char own[96], file[96];
+    bool *frozen = NULL;
+    if (origin->transposed && one->shape.axes != 2)
+        return qs_fail(QS_USAGE, "%s is %s: only matrices are transposed", one->name, qs_shape_text(&one->shape, own));
+    if (origin->shape.axes > 0 && qs_shape_count(&origin->shape) != qs_shape_count(&one->shape))
+        return qs_fail(QS_USAGE, "%s is %s, in files %s: they must have as many values", one->name, qs_shape_text(&one->shape, own),
+                       qs_shape_text(&origin->shape, file));
+    QS_TRY(qs_allocate((size_t)graph->parameters, sizeof *frozen, &frozen));
+    one->origin = *origin;
+    offsets_settle(graph, frozen);
+    free(frozen);
+    return QS_OK;
+}
+
 /* Marks in *matched, for every parameter, whether one of the patterns is of it. */
 static qs_status patterns_match(const qs_graph *graph, const char *patterns, bool *matched) {
     for (const char *at = patterns; *at;) {
@@ -42,20 +72,12 @@ qs_status qs_graph_freeze(qs_graph *graph, const char *patterns) {
     QS_GOTO(qs_allocate((size_t)graph->parameters + 1, sizeof *frozen, &frozen));
     QS_GOTO(patterns_match(graph, patterns, frozen));
     for (int i = 0; i < graph->parameters; i++)
-        trained += graph->parameter[i].gradient != QS_ROLE_COUNT && !frozen[i];
+        trained += graph->parameter[i].gradient != QS_ROLE_COUNT && !frozen[i] && !graph->parameter[i].origin.constant;
     if (trained == 0 && *patterns) {
         status = qs_fail(QS_USAGE, "freeze \"%s\": all parameters of %s match, so nothing is left to train", patterns, graph->name);
         goto done;
     }
-    graph->trained_elements = graph->frozen_elements = 0;
-    for (int behind = 0; behind < 2; behind++)
-        for (int i = 0; i < graph->parameters; i++) {
-            qs_parameter *one = &graph->parameter[i];
-            if (one->gradient == QS_ROLE_COUNT || frozen[i] != (behind == 1)) continue;
-            one->frozen = frozen[i];
-            one->offset = graph->trained_elements + graph->frozen_elements;
-            *(behind ? &graph->frozen_elements : &graph->trained_elements) += qs__parameter_room(qs_shape_count(&one->shape));
-        }
+    offsets_settle(graph, frozen);
 done:
     free(frozen);
     return status;

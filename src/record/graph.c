@@ -112,6 +112,17 @@ static const qs__field setting_fields[] = {
 };
 static const qs__record setting_record = {QS__FIELDS(setting_fields), .key = QS_NAME, .form = QS__ONLY_SHORT};
 
+static const qs__field origin_fields[] = {
+    {"file", QS__TEXT, QS__LEFT_OUT, QS__AT(qs_graph_origin, file), .absent = "by operator and parameter",
+     .text = "name of its tensor in weights files; standing alone where nothing else is said"},
+    {"transposed", QS__FLAG, QS__LEFT_OUT, QS__AT(qs_graph_origin, transposed), .text = "files hold the matrix as in × out"},
+    {"constant", QS__FLAG, QS__LEFT_OUT, QS__AT(qs_graph_origin, constant), .text = "it is never trained"},
+    {"extents", QS__INTEGER, QS__LEFT_OUT, QS__IN(qs_graph_origin, extent, axes), .least = 1, .most = QS_MAX_AXES, .low = 1,
+     .high = MOST_EXTENT, .absent = "its own", .text = "of its tensor in weights files, which holds as many values"},
+};
+static const qs__record origin_record = {QS__FIELDS(origin_fields), .title = "Where a parameter comes from: `operators[].parameters.*`",
+                                         .key = sizeof(((qs_graph_origin *)0)->parameter), .form = QS__SHORT, .layout = QS__ONE_LINE};
+
 static const qs__field operator_fields[] = {
     {"name", QS__NAME, QS__REQUIRED, QS__AT(qs_graph_operator, name), .text = "unique; parameters and plans go by it"},
     {"op", QS__NAME, QS__REQUIRED, QS__AT(qs_graph_operator, op), .text = "`conv2d`, `batch_norm`, `relu`, ..."},
@@ -137,6 +148,9 @@ static const qs__field operator_fields[] = {
     {"settings", QS__OBJECT, QS__LEFT_OUT, QS__TABLE(qs_graph_operator, setting, settings), .of = &setting_record,
      .values = "object: name → number", .absent = "the operator's standards",
      .text = "the operator's own numbers, by the names that it declares"},
+    {"parameters", QS__OBJECT, QS__LEFT_OUT, QS__TABLE(qs_graph_operator, origin, origins), .of = &origin_record,
+     .values = "object: parameter → where it comes from", .absent = "named after the operator, and trained",
+     .text = "of imported models: names in the user's own file, and constants"},
     {"shape", QS__OBJECT, QS__LEFT_OUT, SHAPE(qs_graph_operator), .values = "up to 4 integers, `\"batch\"`, `\"length\"`",
      .absent = "not said", .text = "of the output, channels behind the batch; compared with what follows from the inputs"},
 };

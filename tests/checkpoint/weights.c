@@ -395,6 +395,27 @@ static void no_file(void **state) {
     assert_int_not_equal(qs_weights_model(here->path, name), QS_OK);
 }
 
+/* Parameters of an imported model lie under the names, in the extents and as transposed as in the user's own file. */
+static void names_of_the_user(void **state) {
+    fixture *here = *state;
+    qs_tensor_set set;
+    const qs_parameter *fc = qs_graph_parameter(here->graph, qs_graph_find(here->graph, "fc"), QS_WEIGHTS);
+    const qs_parameter *bias = qs_graph_parameter(here->graph, qs_graph_find(here->graph, "fc"), QS_BIAS);
+    const qs_parameter_origin weights_origin = {.file = "onnx::MatMul_7", .transposed = true},
+                              bias_origin = {.file = "bias", .shape = qs_shape_of(3, 1, 1, 10)};
+    assert_ok(qs_graph_origin_set(here->graph, (int)(fc - here->graph->parameter), &weights_origin));
+    assert_ok(qs_graph_origin_set(here->graph, (int)(bias - here->graph->parameter), &bias_origin));
+    round_trip(state);
+    assert_ok(qs_tensor_set_read(here->path, &set));
+    const qs_named_tensor *weights = named(&set, "onnx::MatMul_7");
+    assert_true(qs_shape_equal(&weights->tensor.shape, &(qs_shape){2, {32, 10}}));
+    assert_true(qs_shape_equal(&named(&set, "bias")->tensor.shape, &bias_origin.shape));
+    for (int64_t o = 0; o < 10; o++)
+        for (int64_t i = 0; i < 32; i++)
+            assert_true(((const float *)weights->tensor.data)[i * 10 + o] == here->trained[fc->offset + o * 32 + i]);
+    qs_tensor_set_release(&set);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(round_trip, set_up, tear_down),
@@ -402,6 +423,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(missing_and_superfluous, set_up, tear_down),
         cmocka_unit_test_setup_teardown(as_pytorch_has_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(behind_a_flatten, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(names_of_the_user, set_up, tear_down),
         cmocka_unit_test_setup_teardown(gpt2_layout, set_up, tear_down),
         cmocka_unit_test_setup_teardown(families, set_up, tear_down),
         cmocka_unit_test_setup_teardown(choices, set_up, tear_down),

@@ -159,6 +159,56 @@ TEST(wrong_shape_of_an_operator) {
             "operator \"left\": shape says [batch,4,8,9], from its inputs follows [batch,4,8,8]");
 }
 
+/* What an imported model says of its parameters: names in the user's file, and constants, which nothing thaws. */
+#define FROM(more) ", \"parameters\": {\"weights\": " more "}"
+#define IMPORTED                                                                                                          \
+    HEAD INPUT TARGET "\"operators\": [" CONV("left", "picture", FROM("\"conv.1\""))                                      \
+        CONV("right", "picture", FROM("{\"constant\": true}"))                                                            \
+            CONV("third", "picture", FROM("{\"file\": \"c\", \"constant\": true, \"extents\": [108]}")) ADD CONCAT        \
+        "{\"name\": \"pool\", \"op\": \"global_average_pool\", \"inputs\": [\"both\"]}, "                                 \
+        "{\"name\": \"flat\", \"op\": \"flatten\", \"inputs\": [\"pool\"]}, "                                             \
+        "{\"name\": \"fc\", \"op\": \"linear\", \"inputs\": [\"flat\"], \"outputs\": 5, \"bias\": true, \"parameters\": " \
+        "{\"weights\": {\"file\": \"onnx::MatMul_7\", \"transposed\": true}, \"bias\": \"fc.b\"}}" END
+
+TEST(where_parameters_come_from) {
+    qs_graph *graph = NULL, *plain = NULL;
+    char with[32], without[32];
+    assert_ok(qs_graph_parse(IMPORTED, "imported", &graph));
+    round_trip(graph);
+    const qs_parameter *left = qs_graph_parameter(graph, qs_graph_find(graph, "left"), QS_WEIGHTS);
+    const qs_parameter *right = qs_graph_parameter(graph, qs_graph_find(graph, "right"), QS_WEIGHTS);
+    const qs_parameter *last = qs_graph_parameter(graph, qs_graph_find(graph, "fc"), QS_WEIGHTS);
+    assert_string_equal(left->origin.file, "conv.1");
+    assert_true(!left->frozen && right->frozen && last->origin.transposed && !last->frozen);
+    assert_int_equal(graph->frozen_elements, 2 * 112);
+    assert_int_equal(right->offset, graph->trained_elements);
+    assert_ok(qs_graph_freeze(graph, "left.*"));
+    assert_int_equal(graph->frozen_elements, 3 * 112);
+    assert_ok(qs_graph_freeze(graph, ""));
+    assert_int_equal(graph->frozen_elements, 2 * 112);
+    assert_refused(qs_graph_freeze(graph, "left.*,fc.*"), QS_USAGE, "nothing is left to train");
+    /* A name is no part of the signature; that something is constant is. */
+    assert_ok(qs_graph_parse(HEAD INPUT TARGET "\"operators\": [" BRANCHES ADD CONCAT REST END, "plain", &plain));
+    qs_graph_signature(plain, without);
+    qs_parameter_origin origin = {.file = "x"};
+    assert_ok(qs_graph_origin_set(plain, 0, &origin));
+    assert_string_equal(qs_graph_signature(plain, with), without);
+    origin.constant = true;
+    assert_ok(qs_graph_origin_set(plain, 0, &origin));
+    assert_string_not_equal(qs_graph_signature(plain, with), without);
+    qs_graph_release(plain);
+    qs_graph_release(graph);
+    refused(HEAD INPUT TARGET "\"operators\": [" CONV("left", "picture", FROM("{\"transposed\": true}")) CONV("right", "picture", "")
+                CONV("third", "picture", "") ADD CONCAT REST END,
+            "operator \"left\": left.weights is [4,3,3,3]: only matrices are transposed");
+    refused(HEAD INPUT TARGET "\"operators\": [" CONV("left", "picture", FROM("{\"extents\": [109]}")) CONV("right", "picture", "")
+                CONV("third", "picture", "") ADD CONCAT REST END,
+            "left.weights is [4,3,3,3], in files [109]");
+    refused(HEAD INPUT TARGET "\"operators\": [" CONV("left", "picture", ", \"parameters\": {\"slope\": \"x\"}")
+                CONV("right", "picture", "") CONV("third", "picture", "") ADD CONCAT REST END,
+            "conv2d has no parameter \"slope\"");
+}
+
 /* Whatever piece of a file is there, and whatever one byte becomes: a refusal or a graph, and no memory that is lost. */
 TEST(damaged_files) {
     char text[sizeof WHOLE];
@@ -199,4 +249,4 @@ TEST(too_many_and_too_deep) {
 }
 
 TEST_MAIN(built_in_models_come_back, size_and_classes_of_the_data, written_by_hand, lengths_that_vary, contradictions,
-          wrong_shape_of_an_operator, damaged_files, too_many_and_too_deep)
+          wrong_shape_of_an_operator, where_parameters_come_from, damaged_files, too_many_and_too_deep)

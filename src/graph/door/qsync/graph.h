@@ -27,6 +27,14 @@ typedef struct qs_node {
     bool shared;   /* another node reads its weights */
 } qs_node;
 
+/* Where a parameter of an imported model comes from. */
+typedef struct qs_parameter_origin {
+    char file[96];   /* its tensor's name in weights files; "": as checkpoint calls it */
+    bool transposed; /* there a matrix is [in, out] */
+    bool constant;   /* of the model: frozen, whatever else is */
+    qs_shape shape;  /* in files; axes 0: its own */
+} qs_parameter_origin;
+
 typedef struct qs_parameter {
     char name[96]; /* "stage1.block0.conv1.weights" */
     int node;
@@ -37,6 +45,7 @@ typedef struct qs_parameter {
     int64_t fan_in;
     float gain;  /* variance of the start is gain/fan_in */
     bool frozen; /* it could be trained and is not (qs_graph_freeze): it has a gradient's role, and no gradient */
+    qs_parameter_origin origin;
 } qs_parameter;
 
 typedef struct qs_graph {
@@ -78,10 +87,14 @@ QS_API qs_status qs_graph_add_tied(qs_graph *graph, const char *name, const char
  * classes as `input` has columns. */
 QS_API qs_status qs_graph_finish(qs_graph *graph, int input, const qs_target *target);
 
+/* Says where a parameter (index in the finished graph) comes from; a constant is frozen from then on. Offsets move, as by qs_graph_freeze,
+ * whose earlier patterns are forgotten. QS_USAGE where the extents in files have another number of values, or a transposed one is no
+ * matrix. */
+QS_API qs_status qs_graph_origin_set(qs_graph *graph, int parameter, const qs_parameter_origin *origin);
 /* What training leaves as it is: parameters whose names match one of the patterns (fnmatch), with commas between them: "embeddings.*". ""
- * takes freezing back. It moves the parameters' offsets, so it comes before anything that keeps some. Neither names nor signature change;
- * running statistics do not either, and are updated as they were. QS_USAGE names a pattern that no parameter matches, and says so when
- * nothing is left to train; the graph then is as it was. */
+ * takes freezing back, but for constants. It moves the parameters' offsets, so it comes before anything that keeps some. Neither names nor
+ * signature change; running statistics do not either, and are updated as they were. QS_USAGE names a pattern that no parameter matches, and
+ * says so when nothing is left to train; the graph then is as it was. */
 QS_API qs_status qs_graph_freeze(qs_graph *graph, const char *patterns);
 /* The layer of every node, counted from the last one, which is 0, into layer[nodes]. The graph is cut wherever all that follows depends on
  * one value (beside integers of the input), so that a residual block stays whole; a piece with a product (an adjustable operator) begins a

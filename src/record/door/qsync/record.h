@@ -158,6 +158,16 @@ typedef struct qs_graph_setting {
     double value;
 } qs_graph_setting;
 
+/* Where a parameter of an operator comes from: its tensor in weights files, and whether it is one of the model's constants. */
+typedef struct qs_graph_origin {
+    char parameter[32]; /* "weights": as its operator calls it */
+    char file[96];      /* name of the tensor; "": that of the node and the parameter, as docs/weights.md says */
+    bool transposed;    /* a matrix that files hold as [in, out] */
+    bool constant;      /* never trained */
+    int axes;           /* extents of the tensor in files, where they are others than the parameter's own; 0: they are those */
+    int64_t extent[QS_MAX_AXES];
+} qs_graph_origin;
+
 typedef struct qs_graph_operator {
     qs_shape shape;                                       /* of the output; axes 0: not said */
     char name[QS_NAME], op[QS_NAME], weights_of[QS_NAME]; /* weights_of "": its own */
@@ -168,6 +178,8 @@ typedef struct qs_graph_operator {
     int kernel[2], stride[2], padding[2], groups, offset; /* as in qs_attributes */
     int settings;
     qs_graph_setting *setting;
+    int origins; /* of its parameters; those that are not listed have none */
+    qs_graph_origin *origin;
 } qs_graph_operator;
 
 typedef struct qs_graph_parameter_row {
