@@ -3,6 +3,7 @@
  * alike. */
 #include "bench.h"
 #include "timed.h"
+#include "qsync/norm.h"
 
 #include <math.h>
 #include <string.h>

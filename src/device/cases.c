@@ -42,10 +42,12 @@ qs__geometry qs__case_geometry(const qs_case *one) {
                         .outputs = dst->dim[1],
                         .out_height = line ? dst->dim[2] : 1,
                         .out_width = image ? dst->dim[3] : 1,
-                        .groups = with->groups};
+                        .groups = with->groups,
+                        .count_padding = with->count_padding};
     for (int axis = 0; axis < 2; axis++) {
         out.kernel[axis] = with->kernel[axis] ? with->kernel[axis] : 1;
         out.stride[axis] = with->stride[axis];
+        out.dilation[axis] = with->dilation[axis];
         out.padding[axis] = with->padding[axis];
     }
     return out;

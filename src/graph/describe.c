@@ -71,6 +71,15 @@ uint64_t qs__attributes_hash(const qs_node *node, uint64_t seed) {
              a->kernel[0], a->kernel[1], a->stride[0], a->stride[1], a->padding[0], a->padding[1], a->groups, a->offset,
              qs_rounding_name(a->rounding), a->batched, a->per_channel);
     seed = hash_text(text, seed);
+    if (a->dilation[0] > 1 || a->dilation[1] > 1) { /* what was not always there has its word only where it says something */
+        snprintf(text, sizeof text, " dilation=%dx%d", a->dilation[0], a->dilation[1]);
+        seed = hash_text(text, seed);
+    }
+    if (a->padding_more[0] || a->padding_more[1]) {
+        snprintf(text, sizeof text, " padding_more=%dx%d", a->padding_more[0], a->padding_more[1]);
+        seed = hash_text(text, seed);
+    }
+    if (a->count_padding) seed = hash_text(" count_padding", seed);
     for (int i = 0; node->op && i < qs_op_settings(node->op); i++) {
         snprintf(text, sizeof text, " %s=%a", node->op->setting[i].name, qs_op_value(node->op, a, i));
         seed = hash_text(text, seed);

@@ -53,9 +53,11 @@ static qs_attributes remainder_of(const qs_node *node) {
     qs_attributes rest = node->attributes;
     memset(rest.kernel, 0, sizeof rest.kernel);
     memset(rest.stride, 0, sizeof rest.stride);
+    memset(rest.dilation, 0, sizeof rest.dilation);
     memset(rest.padding, 0, sizeof rest.padding);
+    memset(rest.padding_more, 0, sizeof rest.padding_more);
     rest.groups = rest.offset = 0;
-    rest.batched = false;
+    rest.batched = rest.count_padding = false;
     return rest;
 }
 
@@ -90,9 +92,12 @@ static qs_status operator_fill(const qs_graph *graph, int n, const int *axis, qs
     out->outputs = node->op->takes & QS_TAKES_OUTPUTS ? node->outputs : 0;
     out->bias = node->op->takes & QS_TAKES_BIAS ? node->bias : false;
     out->batched = with->batched;
+    out->count_padding = with->count_padding;
     memcpy(out->kernel, with->kernel, sizeof out->kernel);
     memcpy(out->stride, with->stride, sizeof out->stride);
+    memcpy(out->dilation, with->dilation, sizeof out->dilation);
     memcpy(out->padding, with->padding, sizeof out->padding);
+    memcpy(out->padding_more, with->padding_more, sizeof out->padding_more);
     out->groups = with->groups;
     out->offset = with->offset;
     QS_TRY(origins_fill(graph, node, out));
@@ -174,20 +179,29 @@ qs_status qs_graph_write(const qs_graph *graph, const char *path) {
 
 /* What an operator does not take must not be there: it would say something that has no effect. */
 static qs_status attributes_take(const qs_op *op, const qs_graph_operator *row, qs_attributes *out) {
-    const bool window = row->kernel[0] || row->kernel[1] || row->stride[0] > 1 || row->stride[1] > 1 || row->padding[0] || row->padding[1];
+    const bool pads = row->padding[0] || row->padding[1] || row->padding_more[0] || row->padding_more[1];
+    const bool window =
+        row->kernel[0] || row->kernel[1] || row->stride[0] > 1 || row->stride[1] > 1 || row->dilation[0] > 1 || row->dilation[1] > 1;
     const struct {
         unsigned bit;
         bool said;
         const char *name;
-    } rules[] = {{QS_TAKES_WINDOW, window, "kernel, stride or padding"}, {QS_TAKES_GROUPS, row->groups > 1, "groups"},
-                 {QS_TAKES_OFFSET, row->offset > 0, "offset"},           {QS_TAKES_BATCHED, row->batched, "attribute batched"},
-                 {QS_TAKES_OUTPUTS, row->outputs > 0, "outputs"},        {QS_TAKES_BIAS, row->bias, "bias"}};
+    } rules[] = {{QS_TAKES_WINDOW, window, "kernel, stride or dilation"},
+                 {QS_TAKES_WINDOW | QS_TAKES_PADDING, pads, "padding"},
+                 {QS_TAKES_COUNT, row->count_padding, "count_padding"},
+                 {QS_TAKES_GROUPS, row->groups > 1, "groups"},
+                 {QS_TAKES_OFFSET, row->offset > 0, "offset"},
+                 {QS_TAKES_BATCHED, row->batched, "attribute batched"},
+                 {QS_TAKES_OUTPUTS, row->outputs > 0, "outputs"},
+                 {QS_TAKES_BIAS, row->bias, "bias"}};
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
         if (rules[i].said && !(op->takes & rules[i].bit)) return qs_fail(QS_BAD_FILE, "%s takes no %s", op->name, rules[i].name);
-    *out = (qs_attributes){.groups = row->groups, .offset = row->offset, .batched = row->batched};
+    *out = (qs_attributes){.groups = row->groups, .offset = row->offset, .batched = row->batched, .count_padding = row->count_padding};
     memcpy(out->kernel, row->kernel, sizeof out->kernel);
     memcpy(out->stride, row->stride, sizeof out->stride);
+    memcpy(out->dilation, row->dilation, sizeof out->dilation);
     memcpy(out->padding, row->padding, sizeof out->padding);
+    memcpy(out->padding_more, row->padding_more, sizeof out->padding_more);
     for (int i = 0; i < row->settings; i++) {
         const int place = qs_op_setting(op, row->setting[i].name);
         if (place < 0) return qs_fail(QS_BAD_FILE, "%s has no setting \"%s\"", op->name, row->setting[i].name);

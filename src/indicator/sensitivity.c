@@ -46,13 +46,13 @@ qs_spread qs__weights_spread(const qs_operator_statistics *raw, int iteration) {
 }
 
 /* Along one axis: places of the window in the image, over all results. */
-static double places_inside(int64_t src, int64_t dst, int kernel, int stride, int padding) {
+static double places_inside(int64_t src, int64_t dst, const qs_attributes *with, int axis) {
     int64_t inside = 0;
-    for (int64_t o = 0; o < dst; o++) {
-        const int64_t corner = o * stride - padding, first = corner > 0 ? corner : 0;
-        const int64_t end = corner + kernel < src ? corner + kernel : src;
-        if (end > first) inside += end - first;
-    }
+    for (int64_t o = 0; o < dst; o++)
+        for (int64_t k = 0; k < with->kernel[axis]; k++) {
+            const int64_t place = o * with->stride[axis] - with->padding[axis] + k * with->dilation[axis];
+            if (place >= 0 && place < src) inside++;
+        }
     return (double)inside;
 }
 
@@ -62,8 +62,7 @@ static double inside_share(const qs_graph *graph, int node) {
     const qs_shape src = qs_graph_shape(graph, graph->node[node].input[0], 1), dst = qs_graph_shape(graph, node, 1);
     double share = 1;
     for (int axis = 2; axis < dst.axes && with->kernel[axis - 2] > 0; axis++) /* positions of a linear operator have no window */
-        share *= places_inside(src.dim[axis], dst.dim[axis], with->kernel[axis - 2], with->stride[axis - 2], with->padding[axis - 2]) /
-                 (double)(dst.dim[axis] * with->kernel[axis - 2]);
+        share *= places_inside(src.dim[axis], dst.dim[axis], with, axis - 2) / (double)(dst.dim[axis] * with->kernel[axis - 2]);
     return share;
 }
 

@@ -1,39 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
-/* average_pool: mean over the elements of each window that lie inside the image (padding counts not). */
+/* average_pool: mean over the elements of each window that lie inside the image, or, where padding counts (count_padding), over all of
+ * them, of which those outside are zeros. */
 #include "internal.h"
 
 #include <stdlib.h>
 
-/* The window of one result, inside the image. */
+/* The taps of one result inside the image. */
 typedef struct window {
-    int64_t h_begin, h_end, w_begin, w_end;
+    int64_t oh, ow, h_begin, h_end, w_begin, w_end;
 } window;
 
 static window window_of(const qs__geometry *g, int64_t oh, int64_t ow) {
-    window v;
-    qs__pool_range(oh, g->kernel[0], g->stride[0], g->padding[0], g->height, &v.h_begin, &v.h_end);
-    qs__pool_range(ow, g->kernel[1], g->stride[1], g->padding[1], g->width, &v.w_begin, &v.w_end);
+    window v = {.oh = oh, .ow = ow};
+    qs__pool_taps(g, 0, oh, &v.h_begin, &v.h_end);
+    qs__pool_taps(g, 1, ow, &v.w_begin, &v.w_end);
     return v;
 }
 
-static double window_size(window v) {
+/* What a sum is divided by. */
+static double window_size(const qs_attributes *with, window v) {
+    if (with->count_padding) return (double)with->kernel[0] * (double)with->kernel[1];
     return (double)((v.h_end - v.h_begin) * (v.w_end - v.w_begin));
+}
+
+static int64_t place_of(const qs__geometry *g, window v, int64_t kh, int64_t kw) {
+    return (qs__tap_place(g, 0, v.oh, kh) * g->width + qs__tap_place(g, 1, v.ow, kw)) * g->channels;
 }
 
 static double window_sum(const qs__geometry *g, window v, const float *channel) {
     double sum = 0;
-    for (int64_t h = v.h_begin; h < v.h_end; h++) {
-        for (int64_t w = v.w_begin; w < v.w_end; w++) {
-            sum += (double)channel[(h * g->width + w) * g->channels];
+    for (int64_t kh = v.h_begin; kh < v.h_end; kh++) {
+        for (int64_t kw = v.w_begin; kw < v.w_end; kw++) {
+            sum += (double)channel[place_of(g, v, kh, kw)];
         }
     }
     return sum;
 }
 
 static void window_spread(const qs__geometry *g, window v, double value, double *channel) {
-    for (int64_t h = v.h_begin; h < v.h_end; h++) {
-        for (int64_t w = v.w_begin; w < v.w_end; w++) {
-            channel[(h * g->width + w) * g->channels] += value;
+    for (int64_t kh = v.h_begin; kh < v.h_end; kh++) {
+        for (int64_t kw = v.w_begin; kw < v.w_end; kw++) {
+            channel[place_of(g, v, kh, kw)] += value;
         }
     }
 }
@@ -50,7 +57,7 @@ static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs
         int64_t position = at / g.channels, row = position / g.out_width;
         window v = window_of(&g, row % g.out_height, position % g.out_width);
         const float *channel = src + row / g.out_height * g.height * g.width * g.channels + at % g.channels;
-        values[at] = (float)(window_sum(&g, v, channel) / window_size(v));
+        values[at] = (float)(window_sum(&g, v, channel) / window_size(&one->attributes, v));
     }
     qs__write(dst, values);
 done:
@@ -72,7 +79,7 @@ static qs_status backward(const qs_case *one, const qs_tensor *operands, const q
         int64_t position = at / g.channels, row = position / g.out_width;
         window v = window_of(&g, row % g.out_height, position % g.out_width);
         double *channel = sum + row / g.out_height * g.height * g.width * g.channels + at % g.channels;
-        window_spread(&g, v, (double)values[at] / window_size(v), channel);
+        window_spread(&g, v, (double)values[at] / window_size(&one->attributes, v), channel);
     }
     QS_GOTO(qs__write_double(diff_src, sum));
 done:
@@ -102,10 +109,17 @@ static const char *const cases[] = {EVERY("fp32", "[2,16,8,8]", "[2,16,4,4]", " 
                                     EVERY("bf16", "[2,16,8,8]", "[2,16,4,4]", " kernel=2x2 stride=2x2"),
                                     EVERY("bf16", "[2,5,9,7]", "[2,5,5,4]", " kernel=3x3 stride=2x2 padding=1x1"),
                                     EVERY("fp16", "[2,8,4,4]", "[2,8,2,2]", " kernel=2x2 stride=2x2"),
+                                    EVERY("fp32", "[2,5,9,7]", "[2,5,5,4]", " kernel=3x3 stride=2x2 padding=1x1 count_padding"),
+                                    EVERY("bf16", "[2,16,8,7]", "[2,16,4,4]", " kernel=3x3 stride=2x2 padding_more=1x2"),
+                                    EVERY("fp32", "[2,16,8,7]", "[2,16,4,4]", " kernel=3x3 stride=2x2 padding_more=1x2 count_padding"),
+                                    EVERY("fp32", "[1,5,9,8]", "[1,5,8,3]", " kernel=2x3 stride=1x2 dilation=3x2 padding=1x1"),
+                                    EVERY("bf16", "[1,37,9,8]", "[1,37,8,3]",
+                                          " kernel=2x3 stride=1x2 dilation=3x2 padding=1x1 "
+                                          "count_padding"),
                                     NULL};
 
 const qs_op qs__op_average_pool = {.name = "average_pool",
-                                   .takes = QS_TAKES_WINDOW,
+                                   .takes = QS_TAKES_WINDOW | QS_TAKES_COUNT,
                                    .kind = QS_DEPENDENT,
                                    .sign = QS_SIGN_KEPT,
                                    .inputs = 1,

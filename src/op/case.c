@@ -33,7 +33,8 @@ bool qs_case_equal(const qs_case *a, const qs_case *b) {
     const qs_attributes *with = &a->attributes, *other = &b->attributes;
     if (a->op != b->op || a->pass != b->pass) return false;
     for (int i = 0; i < 2; i++)
-        if (with->kernel[i] != other->kernel[i] || with->stride[i] != other->stride[i] || with->padding[i] != other->padding[i])
+        if (with->kernel[i] != other->kernel[i] || with->stride[i] != other->stride[i] || with->padding[i] != other->padding[i] ||
+            with->dilation[i] != other->dilation[i] || with->padding_more[i] != other->padding_more[i])
             return false;
     if (with->groups != other->groups || with->offset != other->offset || with->axis != other->axis || with->shifts != other->shifts ||
         with->hadamard != other->hadamard || with->epsilon != other->epsilon || with->momentum != other->momentum ||
@@ -43,8 +44,12 @@ bool qs_case_equal(const qs_case *a, const qs_case *b) {
         with->causal != other->causal || with->transposed != other->transposed || with->merged != other->merged ||
         with->scale != other->scale || with->base != other->base || with->position != other->position || with->window != other->window ||
         with->sequences != other->sequences || with->along != other->along || with->approximate != other->approximate ||
-        with->context != other->context || with->rounding != other->rounding || with->overflow != other->overflow ||
-        with->to != other->to || with->batched != other->batched || with->relu != other->relu || with->accumulate != other->accumulate ||
+        with->context != other->context || with->size != other->size || with->alpha != other->alpha || with->beta != other->beta ||
+        with->bias != other->bias || with->mode != other->mode || with->value != other->value || with->height != other->height ||
+        with->width != other->width || with->scale_height != other->scale_height || with->scale_width != other->scale_width ||
+        with->coordinates != other->coordinates || with->nearest != other->nearest || with->count_padding != other->count_padding ||
+        with->rounding != other->rounding || with->overflow != other->overflow || with->to != other->to ||
+        with->batched != other->batched || with->relu != other->relu || with->accumulate != other->accumulate ||
         with->per_channel != other->per_channel || !qs_narrow_equal(&with->accumulator, &other->accumulator))
         return false;
     for (int i = 0; i < a->operands; i++) {
@@ -64,17 +69,21 @@ static uint64_t fold(uint64_t hash, uint64_t word) {
 uint64_t qs_case_hash(const qs_case *one) {
     const qs_attributes *with = &one->attributes;
     const qs_narrow *narrow = &with->accumulator;
-    const int pair[][2] = {
-        {with->kernel[0], with->kernel[1]},
-        {with->stride[0], with->stride[1]},
-        {with->padding[0], with->padding[1]},
-        {with->offset, (int)with->overflow},
-        {with->hadamard, with->shifts << 1 | with->axis},
-        {with->groups, (int)with->rounding << 4 | with->accumulate << 3 | with->relu << 2 | with->batched << 1 | with->per_channel}};
-    const double number[] = {with->epsilon,      with->momentum,  with->probability, with->ceiling, with->beta1,     with->beta2,
-                             with->weight_decay, with->clip_norm, with->vocabulary,  with->heads,   with->key_heads, with->causal,
-                             with->transposed,   with->merged,    with->scale,       with->base,    with->position,  with->approximate,
-                             with->window,       with->sequences, with->along,       with->context};
+    const int pair[][2] = {{with->kernel[0], with->kernel[1]},
+                           {with->stride[0], with->stride[1]},
+                           {with->padding[0], with->padding[1]},
+                           {with->dilation[0], with->dilation[1]},
+                           {with->padding_more[0], with->padding_more[1]},
+                           {with->offset, (int)with->overflow},
+                           {with->hadamard, with->shifts << 1 | with->axis},
+                           {with->groups, (int)with->rounding << 5 | with->count_padding << 4 | with->accumulate << 3 | with->relu << 2 |
+                                              with->batched << 1 | with->per_channel}};
+    const double number[] = {with->epsilon,      with->momentum,    with->probability, with->ceiling, with->beta1,     with->beta2,
+                             with->weight_decay, with->clip_norm,   with->vocabulary,  with->heads,   with->key_heads, with->causal,
+                             with->transposed,   with->merged,      with->scale,       with->base,    with->position,  with->approximate,
+                             with->window,       with->sequences,   with->along,       with->context, with->size,      with->alpha,
+                             with->beta,         with->bias,        with->mode,        with->value,   with->height,    with->width,
+                             with->scale_height, with->scale_width, with->coordinates, with->nearest};
     uint64_t hash = fold((uint64_t)(uintptr_t)one->pass, (uint64_t)(uintptr_t)one->op);
     for (size_t i = 0; i < sizeof pair / sizeof *pair; i++)
         hash = fold(hash, (uint64_t)(uint32_t)pair[i][0] << 32 | (uint32_t)pair[i][1]);
@@ -196,7 +205,9 @@ const char *qs_case_text(const qs_case *one, char *text) {
     const qs_attributes *with = &one->attributes;
     put_pair(&to, "kernel", with->kernel, 0);
     put_pair(&to, "stride", with->stride, 1);
+    put_pair(&to, "dilation", with->dilation, 1);
     put_pair(&to, "padding", with->padding, 0);
+    put_pair(&to, "padding_more", with->padding_more, 0);
     if (with->groups != 1) put(&to, " groups=%d", with->groups);
     if (with->offset != 0) put(&to, " offset=%d", with->offset);
     if (with->axis != 0) put(&to, " axis=%d", with->axis);
@@ -214,6 +225,7 @@ const char *qs_case_text(const qs_case *one, char *text) {
     if (with->relu) put(&to, " relu");
     if (with->accumulate) put(&to, " accumulate");
     if (with->per_channel) put(&to, " per_channel");
+    if (with->count_padding) put(&to, " count_padding");
     return text;
 }
 
@@ -270,17 +282,19 @@ static qs_status read_int(const char *text, int *out) {
     return QS_OK;
 }
 
-/* "3x3" */
-static qs_status read_pair(const char *text, int pair[2]) {
+/* "3x3", or "-1x0" of what may be negative. */
+static qs_status read_pair(const char *text, bool negative, int pair[2]) {
     const char *at = text;
-    int64_t value[2] = {0, 0};
-    QS_TRY(read_integer(&at, &value[0]));
-    if (*at++ != 'x') return qs_fail(QS_USAGE, "\"%s\": expected a pair like 3x3", text);
-    QS_TRY(read_integer(&at, &value[1]));
-    if (*at != '\0' || value[0] > 1 << 30 || value[1] > 1 << 30) return qs_fail(QS_USAGE, "\"%s\": expected a pair like 3x3", text);
-    pair[0] = (int)value[0];
-    pair[1] = (int)value[1];
-    return QS_OK;
+    for (int i = 0; i < 2; i++) {
+        int64_t value = 0;
+        if (i == 1 && *at++ != 'x') return qs_fail(QS_USAGE, "\"%s\": expected a pair like 3x3", text);
+        const bool minus = negative && *at == '-';
+        if (minus) at++;
+        QS_TRY(read_integer(&at, &value));
+        if (value > 1 << 30) return qs_fail(QS_USAGE, "\"%s\": expected a pair like 3x3", text);
+        pair[i] = minus ? (int)-value : (int)value;
+    }
+    return *at == '\0' ? QS_OK : qs_fail(QS_USAGE, "\"%s\": expected a pair like 3x3", text);
 }
 
 static qs_status read_number(const char *text, double *out) {
@@ -294,9 +308,11 @@ static qs_status read_number(const char *text, double *out) {
 static qs_status read_attribute(const qs_op *op, const char *name, const char *text, qs_attributes *out) {
     for (int i = 0; i < qs_op_settings(op); i++)
         if (strcmp(name, op->setting[i].name) == 0) return read_number(text, (double *)(void *)((char *)out + op->setting[i].field));
-    if (strcmp(name, "kernel") == 0) return read_pair(text, out->kernel);
-    if (strcmp(name, "stride") == 0) return read_pair(text, out->stride);
-    if (strcmp(name, "padding") == 0) return read_pair(text, out->padding);
+    if (strcmp(name, "kernel") == 0) return read_pair(text, false, out->kernel);
+    if (strcmp(name, "stride") == 0) return read_pair(text, false, out->stride);
+    if (strcmp(name, "dilation") == 0) return read_pair(text, false, out->dilation);
+    if (strcmp(name, "padding") == 0) return read_pair(text, false, out->padding);
+    if (strcmp(name, "padding_more") == 0) return read_pair(text, true, out->padding_more);
     if (strcmp(name, "groups") == 0) return read_int(text, &out->groups);
     if (strcmp(name, "offset") == 0) return read_int(text, &out->offset);
     if (strcmp(name, "axis") == 0) return read_int(text, &out->axis);
@@ -307,12 +323,13 @@ static qs_status read_attribute(const qs_op *op, const char *name, const char *t
     if (strcmp(name, "overflow") == 0) return qs_overflow_find(text, &out->overflow);
     if (strcmp(name, "to") == 0) return qs_format_find(text, &out->to);
     if (strcmp(name, "accumulator") == 0) return qs_narrow_find(text, &out->accumulator);
-    char settings[64] = "";
+    char settings[160] = "";
     for (int i = 0; i < qs_op_settings(op); i++)
         snprintf(settings + strlen(settings), sizeof settings - strlen(settings), "%s, ", op->setting[i].name);
     return qs_fail(QS_USAGE,
-                   "\"%s\" is neither an operand of the pass nor one of kernel, stride, padding, groups, offset, axis, shifts, "
-                   "hadamard, %sceiling, rounding, overflow, to, accumulator, batched, relu, accumulate, per_channel",
+                   "\"%s\" is neither an operand of the pass nor one of kernel, stride, dilation, padding, padding_more, groups, offset, "
+                   "axis, shifts, hadamard, %sceiling, rounding, overflow, to, accumulator, batched, relu, accumulate, per_channel, "
+                   "count_padding",
                    name, settings);
 }
 
@@ -327,8 +344,10 @@ static qs_status read_word(char *word, qs_case *one) {
             one->attributes.accumulate = true;
         } else if (strcmp(word, "per_channel") == 0) {
             one->attributes.per_channel = true;
+        } else if (strcmp(word, "count_padding") == 0) {
+            one->attributes.count_padding = true;
         } else {
-            return qs_fail(QS_USAGE, "\"%s\": expected name=value, batched, relu, accumulate or per_channel", word);
+            return qs_fail(QS_USAGE, "\"%s\": expected name=value, batched, relu, accumulate, per_channel or count_padding", word);
         }
         return QS_OK;
     }

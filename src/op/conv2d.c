@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* conv2d: two-dimensional convolution (cross-correlation) with stride, symmetric zero padding and groups. */
+/* conv2d: two-dimensional convolution (cross-correlation) with stride, dilation, zero padding and groups. */
 #include "internal.h"
 
 static qs_status infer(const qs_attributes *with, const qs_shape *src, int64_t outputs, qs_shape *dst) {
@@ -11,8 +11,8 @@ static qs_status infer(const qs_attributes *with, const qs_shape *src, int64_t o
         return qs_fail(QS_USAGE, "conv2d: %lld groups must divide %lld input and %lld output channels", (long long)groups,
                        (long long)src->dim[1], (long long)outputs);
     }
-    QS_TRY(qs_fail_within(qs__window(src->dim[2], with->kernel[0], with->stride[0], with->padding[0], "height", &height), "conv2d"));
-    QS_TRY(qs_fail_within(qs__window(src->dim[3], with->kernel[1], with->stride[1], with->padding[1], "width", &width), "conv2d"));
+    QS_TRY(qs_fail_within(qs__window(with, 0, src->dim[2], &height), "conv2d"));
+    QS_TRY(qs_fail_within(qs__window(with, 1, src->dim[3], &width), "conv2d"));
     const qs_shape weights = qs_shape_of(4, outputs, src->dim[1] / groups, with->kernel[0], with->kernel[1]);
     QS_TRY(qs_shape_check(&weights, "conv2d weights"));
     qs_shape result = qs_shape_of(4, src->dim[0], outputs, height, width);
@@ -56,6 +56,28 @@ static int parameters(const qs_attributes *with, const qs_shape *src, int64_t ou
         LAYER(F, "[2,16,7,7]", "[16,1,3,3]", "[2,16,4,4]", "16", " kernel=3x3 stride=2x2 padding=1x1 groups=16"), DEPTHWISE(F), \
         LAYER(F, "[1,3,20,20]", "[16,3,7,7]", "[1,16,10,10]", "16", " kernel=7x7 stride=2x2 padding=3x3")
 
+/* Dilation with and without stride, also where no result meets some pixels; padding that is not alike on both sides, and less behind than
+ * before, as the input gradient of a stride with a rest has it. */
+#define UNEVEN(F)                                                                                                        \
+    LAYER(F, "[2,32,9,8]", "[16,32,3,3]", "[2,16,9,8]", "16", " kernel=3x3 dilation=2x2 padding=2x2"),                   \
+        LAYER(F, "[2,16,11,9]", "[32,16,3,3]", "[2,32,5,3]", "32", " kernel=3x3 stride=2x3 dilation=2x2 padding=1x2"),   \
+        LAYER(F, "[1,16,10,9]", "[16,16,3,2]", "[1,16,3,4]", "16", " kernel=3x2 stride=2x2 dilation=3x1 padding=1x0"),   \
+        LAYER(F, "[1,20,9,10]", "[12,10,3,3]", "[1,12,9,8]", "12", " kernel=3x3 dilation=1x3 padding=1x2 groups=2"),     \
+        LAYER(F, "[2,16,8,8]", "[32,16,3,3]", "[2,32,4,4]", "32", " kernel=3x3 stride=2x2 padding_more=1x1"),            \
+        LAYER(F, "[2,32,7,6]", "[16,32,3,3]", "[2,16,7,6]", "16", " kernel=3x3 padding=0x2 padding_more=2x-2"),          \
+        LAYER(F, "[2,16,6,5]", "[8,16,1,1]", "[2,8,7,5]", "8", " kernel=1x1 padding_more=1x0"),                          \
+        LAYER(F, "[2,16,8,8]", "[8,16,3,3]", "[2,8,4,3]", "8", " kernel=3x3 stride=2x2 padding=1x1 padding_more=-1x-2"), \
+        LAYER(F, "[2,32,8,8]", "[32,1,3,3]", "[2,32,4,4]", "32", " kernel=3x3 stride=2x2 padding_more=1x1 groups=32"),   \
+        LAYER(F, "[2,21,6,7]", "[21,1,3,3]", "[2,21,6,7]", "21", " kernel=3x3 padding=0x1 padding_more=2x0 groups=21"),  \
+        LAYER(F, "[2,32,7,8]", "[32,1,3,3]", "[2,32,7,8]", "32", " kernel=3x3 dilation=2x2 padding=2x2 groups=32")
+
+/* The same of codes, in all passes; weights have W, their steps of input channels I. */
+#define UNEVEN_CODES(T, F, S, W, D, O, I, A)                                                                                     \
+    "conv2d/forward src=" T S " src_step=fp32[1] weights=" T W " weights_step=fp32[" O "] bias=fp32[" O "] dst=" F D A,          \
+        "conv2d/input_gradient weights=" T W " weights_step=fp32[" I "] diff_dst=" T D " diff_dst_step=fp32[1] diff_src=" F S A, \
+        "conv2d/weight_gradient src=" T S " src_step=fp32[1] diff_dst=" T D " diff_dst_step=fp32[1] diff_weights=fp32" W         \
+        " diff_bias=fp32[" O "]" A
+
 /* Gradients of a depthwise layer of codes. */
 #define DEPTHWISE_CODES(F, C, S, D, A)                                                                                               \
     "conv2d/input_gradient weights=int8[" C ",1,3,3] weights_step=fp32[1] diff_dst=int8" D " diff_dst_step=fp32[1] diff_src=" F S A, \
@@ -64,6 +86,9 @@ static int parameters(const qs_attributes *with, const qs_shape *src, int64_t ou
 static const char *const cases[] = {
     EVERY("fp32"),
     EVERY("bf16"),
+    UNEVEN("fp32"),
+    UNEVEN("bf16"),
+    LAYER("fp16", "[2,16,9,8]", "[8,16,3,3]", "[2,8,5,3]", "8", " kernel=3x3 stride=2x2 dilation=1x2 padding=0x1 padding_more=2x0"),
     LAYER("fp32", "[2,1,12,12]", "[6,1,5,5]", "[2,6,8,8]", "6", " kernel=5x5"),
     LAYER("fp32", "[1,3,31,31]", "[8,3,11,11]", "[1,8,7,7]", "8", " kernel=11x11 stride=4x4 padding=2x2"),
     LAYER("fp32", "[1,8,6,5]", "[8,8,3,1]", "[1,8,6,5]", "8", " kernel=3x1 padding=1x0"),
@@ -92,6 +117,14 @@ static const char *const cases[] = {
     DEPTHWISE_CODES("fp32", "24", "[2,24,6,8]", "[2,24,2,3]", " kernel=3x3 stride=2x2 groups=24"),
     DEPTHWISE_CODES("fp32", "16", "[3,16,1,1]", "[3,16,1,1]", " kernel=3x3 padding=1x1 groups=16"),
     DEPTHWISE_CODES("fp32", "19", "[1,19,4,5]", "[1,19,2,4]", " kernel=3x3 stride=2x2 padding=1x2 groups=19"),
+    UNEVEN_CODES("int8", "bf16", "[2,16,9,8]", "[24,16,3,3]", "[2,24,9,8]", "24", "16", " kernel=3x3 dilation=2x2 padding=2x2"),
+    UNEVEN_CODES("int8", "fp32", "[2,8,11,9]", "[16,8,3,3]", "[2,16,5,3]", "16", "8", " kernel=3x3 stride=2x3 dilation=2x2 padding=1x2"),
+    UNEVEN_CODES("int4", "fp32", "[1,16,10,9]", "[16,16,3,2]", "[1,16,3,4]", "16", "16", " kernel=3x2 stride=2x2 dilation=3x1 padding=1x0"),
+    UNEVEN_CODES("int8", "bf16", "[2,16,8,8]", "[32,16,3,3]", "[2,32,4,4]", "32", "16", " kernel=3x3 stride=2x2 padding_more=1x1"),
+    UNEVEN_CODES("int8", "fp32", "[2,16,7,6]", "[16,16,3,3]", "[2,16,7,6]", "16", "16", " kernel=3x3 padding=0x2 padding_more=2x-2"),
+    UNEVEN_CODES("int8", "fp32", "[2,16,6,5]", "[8,16,1,1]", "[2,8,7,5]", "8", "16", " kernel=1x1 padding_more=1x0"),
+    UNEVEN_CODES("int8", "bf16", "[2,32,8,8]", "[32,1,3,3]", "[2,32,4,4]", "32", "1", " kernel=3x3 stride=2x2 padding_more=1x1 groups=32"),
+    UNEVEN_CODES("int8", "fp32", "[2,21,6,7]", "[21,1,3,3]", "[2,21,6,7]", "21", "1", " kernel=3x3 padding=0x1 padding_more=2x0 groups=21"),
     "conv2d/weight_gradient src=int4[2,21,7,5] src_step=fp32[1] src_group=int8[21] diff_dst=int4[2,21,7,5] diff_dst_step=fp32[1] "
     "diff_dst_group=int8[21] diff_weights=fp32[21,1,3,3] kernel=3x3 padding=1x1 groups=21",
     "conv2d/weight_gradient src=int4[4,16,6,6] src_step=fp32[1] diff_dst=int4[4,8,3,3] diff_dst_step=fp32[1] diff_weights=fp32[8,16,3,3] "

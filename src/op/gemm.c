@@ -17,11 +17,7 @@ static qs__geometry geometry_of(const qs_case *one) {
     qs__geometry g = {.batch = src->dim[0], .channels = src->dim[1], .outputs = dst->dim[1], .groups = one->attributes.groups};
     g.height = extent_of(src, 2), g.width = extent_of(src, 3);
     g.out_height = extent_of(dst, 2), g.out_width = extent_of(dst, 3);
-    for (int i = 0; i < 2; i++) {
-        g.kernel[i] = one->attributes.kernel[i] ? one->attributes.kernel[i] : 1;
-        g.stride[i] = one->attributes.stride[i];
-        g.padding[i] = one->attributes.padding[i];
-    }
+    qs__window_take(&one->attributes, &g);
     return g;
 }
 
@@ -91,10 +87,10 @@ static void forward_point(const product *p, int64_t n, int64_t oh, int64_t ow, d
     const qs__geometry *g = p->g;
     int64_t inputs = g->channels / g->groups, outputs = g->outputs / g->groups;
     for (int64_t kh = 0; kh < g->kernel[0]; kh++) {
-        int64_t h = oh * g->stride[0] - g->padding[0] + kh;
+        int64_t h = qs__tap_place(g, 0, oh, kh);
         if (h < 0 || h >= g->height) continue;
         for (int64_t kw = 0; kw < g->kernel[1]; kw++) {
-            int64_t w = ow * g->stride[1] - g->padding[1] + kw;
+            int64_t w = qs__tap_place(g, 1, ow, kw);
             if (w < 0 || w >= g->width) continue;
             const float *x = p->left + ((n * g->height + h) * g->width + w) * g->channels;
             for (int64_t group = 0; group < g->groups; group++) {
@@ -151,9 +147,9 @@ done:
 
 /* ---- Input gradient ---- */
 
-/* Output position that reads input position `at` with kernel offset k, or -1. */
-static int64_t reader(int64_t at, int64_t k, int64_t stride, int64_t padding, int64_t extent) {
-    int64_t position = at + padding - k;
+/* Output position, of `extent`, that reads input position `at` with tap k, or -1. */
+static int64_t reader(const qs__geometry *g, int axis, int64_t at, int64_t k, int64_t extent) {
+    int64_t position = at + g->padding[axis] - k * g->dilation[axis], stride = g->stride[axis];
     if (position < 0 || position % stride != 0 || position / stride >= extent) return -1;
     return position / stride;
 }
@@ -175,10 +171,10 @@ static void input_gradient_add(const product *p, int64_t kernel_position, const 
 static void input_gradient_point(const product *p, int64_t n, int64_t h, int64_t w, double *sum) {
     const qs__geometry *g = p->g;
     for (int64_t kh = 0; kh < g->kernel[0]; kh++) {
-        int64_t oh = reader(h, kh, g->stride[0], g->padding[0], g->out_height);
+        int64_t oh = reader(g, 0, h, kh, g->out_height);
         if (oh < 0) continue;
         for (int64_t kw = 0; kw < g->kernel[1]; kw++) {
-            int64_t ow = reader(w, kw, g->stride[1], g->padding[1], g->out_width);
+            int64_t ow = reader(g, 1, w, kw, g->out_width);
             if (ow < 0) continue;
             const float *diff_dst = p->right + ((n * g->out_height + oh) * g->out_width + ow) * g->outputs;
             input_gradient_add(p, kh * g->kernel[1] + kw, diff_dst, sum);
@@ -221,10 +217,10 @@ static void weight_gradient_tap(const product *p, int64_t o, int64_t kh, int64_t
     const qs__geometry *g = p->g;
     int64_t inputs = g->channels / g->groups, group = o / (g->outputs / g->groups);
     for (int64_t row = 0; row < g->batch * g->out_height; row++) {
-        int64_t h = row % g->out_height * g->stride[0] - g->padding[0] + kh;
+        int64_t h = qs__tap_place(g, 0, row % g->out_height, kh);
         if (h < 0 || h >= g->height) continue;
         for (int64_t ow = 0; ow < g->out_width; ow++) {
-            int64_t w = ow * g->stride[1] - g->padding[1] + kw;
+            int64_t w = qs__tap_place(g, 1, ow, kw);
             if (w < 0 || w >= g->width) continue;
             const float *x = p->left + ((row / g->out_height * g->height + h) * g->width + w) * g->channels + group * inputs;
             double value = p->right[(row * g->out_width + ow) * g->outputs + o];

@@ -39,7 +39,7 @@ static void forward_row(const narrow_product *p, int64_t row, int64_t group, flo
     const qs__geometry *g = p->g;
     const int64_t n = row / (g->out_height * g->out_width), oh = row / g->out_width % g->out_height, ow = row % g->out_width;
     for (int64_t t = 0; t < p->taps; t++) {
-        const int64_t h = oh * g->stride[0] - g->padding[0] + t / g->kernel[1], w = ow * g->stride[1] - g->padding[1] + t % g->kernel[1];
+        const int64_t h = qs__tap_place(g, 0, oh, t / g->kernel[1]), w = qs__tap_place(g, 1, ow, t % g->kernel[1]);
         const float *from = pixel(p->left, n, h, w, g->height, g->width, g->channels);
         put_channels(from ? from + group * p->inputs : NULL, p->inputs, x + t * p->inputs);
     }
@@ -60,7 +60,8 @@ typedef struct meeting {
 
 static meeting meeting_of(const qs__geometry *g, int64_t row, int64_t tap) {
     const int64_t h = row / g->width % g->height, w = row % g->width;
-    const int64_t down = h + g->padding[0] - tap / g->kernel[1], right = w + g->padding[1] - tap % g->kernel[1];
+    const int64_t down = h + g->padding[0] - tap / g->kernel[1] * g->dilation[0];
+    const int64_t right = w + g->padding[1] - tap % g->kernel[1] * g->dilation[1];
     return (meeting){.n = row / (g->height * g->width),
                      .oh = down / g->stride[0],
                      .ow = right / g->stride[1],
@@ -94,8 +95,7 @@ static void weight_gradient_row(const narrow_product *p, int64_t row, int64_t gr
     const int64_t tap = row / p->inputs, channel = group * p->inputs + row % p->inputs;
     for (int64_t k = 0; k < p->length; k++) {
         const int64_t n = k / (g->out_height * g->out_width), oh = k / g->out_width % g->out_height, ow = k % g->out_width;
-        const int64_t h = oh * g->stride[0] - g->padding[0] + tap / g->kernel[1];
-        const int64_t w = ow * g->stride[1] - g->padding[1] + tap % g->kernel[1];
+        const int64_t h = qs__tap_place(g, 0, oh, tap / g->kernel[1]), w = qs__tap_place(g, 1, ow, tap % g->kernel[1]);
         const float *from = pixel(p->left, n, h, w, g->height, g->width, g->channels);
         x[k] = from ? from[channel] : 0;
     }

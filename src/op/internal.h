@@ -26,19 +26,26 @@ qs_status qs__need_one_format(const qs_case *one);
 qs_status qs__need_inferred(const qs_case *one, qs_role src, int64_t outputs, qs_role dst);
 /* A shape rule's message: "max_pool: <text>". */
 qs_status qs__refuse(const qs_case *one, const char *format, ...) QS_PRINTF(2, 3);
-/* Output extent of a window along one axis; QS_USAGE when the window does not fit. */
-qs_status qs__window(int64_t extent, int kernel, int stride, int padding, const char *axis, int64_t *out);
+/* Output extent of the attributes' window along an axis (0: height, 1: width) of an image; QS_USAGE when the window does not fit. */
+qs_status qs__window(const qs_attributes *with, int axis, int64_t extent, int64_t *out);
+/* The attributes' window, with what is left out: kernel, stride and dilation are 1 at least. */
+typedef struct qs__geometry qs__geometry;
+void qs__window_take(const qs_attributes *with, qs__geometry *out);
 /* Steps and absolute maxima: [1], or with per_channel [extent of `axis` of `values`]. */
 qs_status qs__need_steps(const qs_case *one, qs_role steps, qs_role values);
 
 /* ---- conv2d and linear as one product (gemm.c) ---- */
 
 /* Extents of an image operator; a linear operator has 1 × 1 images and kernels. */
-typedef struct qs__geometry {
+struct qs__geometry {
     int64_t batch, channels, height, width; /* src */
     int64_t outputs, out_height, out_width; /* dst */
-    int64_t kernel[2], stride[2], padding[2], groups;
-} qs__geometry;
+    int64_t kernel[2], stride[2], dilation[2], padding[2], groups;
+};
+/* Place of the image that tap k of the window of result `at` reads along an axis; it may lie outside. */
+static inline int64_t qs__tap_place(const qs__geometry *g, int axis, int64_t at, int64_t k) {
+    return at * g->stride[axis] - g->padding[axis] + k * g->dilation[axis];
+}
 /* Forward, input gradient and weight gradient of both. */
 enum { QS__GEMM_PASSES = 3 };
 extern const qs_pass qs__gemm_passes[QS__GEMM_PASSES];
@@ -71,8 +78,8 @@ qs_status qs__check_accumulator(const qs_case *one, const qs__geometry *g);
 /* Geometry of a pool from its image and its result. */
 qs__geometry qs__pool_geometry(const qs_case *one, qs_role image, qs_role result);
 qs_status qs__pool_infer(const qs_attributes *attributes, const qs_shape *src, int64_t outputs, qs_shape *dst);
-/* Rows of the window of output position `at` that lie inside the image: [*begin, *end). */
-void qs__pool_range(int64_t at, int64_t kernel, int64_t stride, int64_t padding, int64_t extent, int64_t *begin, int64_t *end);
+/* Taps of the window of result `at` that lie inside the image along an axis: [*begin, *end). */
+void qs__pool_taps(const qs__geometry *g, int axis, int64_t at, int64_t *begin, int64_t *end);
 double qs__pool_flops(const qs_case *one);
 /* Shapes of image and result. */
 qs_status qs__pool_check_forward(const qs_case *one);

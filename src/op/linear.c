@@ -5,8 +5,9 @@
 
 static qs_status infer(const qs_attributes *with, const qs_shape *src, int64_t outputs, qs_shape *dst) {
     char text[96];
-    if (with->kernel[0] || with->kernel[1] || with->padding[0] || with->padding[1] || with->groups > 1) {
-        return qs_fail(QS_USAGE, "linear: kernel, padding and groups have no meaning here");
+    if (with->kernel[0] || with->kernel[1] || with->padding[0] || with->padding[1] || with->padding_more[0] || with->padding_more[1] ||
+        with->dilation[0] > 1 || with->dilation[1] > 1 || with->groups > 1) {
+        return qs_fail(QS_USAGE, "linear: kernel, padding, dilation and groups have no meaning here");
     }
     if (src->axes != 2 && src->axes != 3) {
         return qs_fail(QS_USAGE, "linear: input %s needs the axes N,C or N,C,L: put a flatten before it", qs_shape_text(src, text));

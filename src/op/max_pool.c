@@ -25,17 +25,17 @@ static qs_status check_backward(const qs_case *one) {
 
 /* Largest value of the window of (oh, ow) in channel c of one image; *where its place in the window. */
 static float window_maximum(const qs__geometry *g, const float *image, int64_t oh, int64_t ow, int64_t c, int8_t *where) {
-    int64_t h, h_end, w_begin, w_end, h_start = oh * g->stride[0] - g->padding[0], w_start = ow * g->stride[1] - g->padding[1];
-    qs__pool_range(oh, g->kernel[0], g->stride[0], g->padding[0], g->height, &h, &h_end);
-    qs__pool_range(ow, g->kernel[1], g->stride[1], g->padding[1], g->width, &w_begin, &w_end);
+    int64_t kh, h_end, w_begin, w_end;
+    qs__pool_taps(g, 0, oh, &kh, &h_end);
+    qs__pool_taps(g, 1, ow, &w_begin, &w_end);
     float best = -INFINITY;
-    *where = (int8_t)((h - h_start) * g->kernel[1] + w_begin - w_start);
-    for (; h < h_end; h++) {
-        for (int64_t w = w_begin; w < w_end; w++) {
-            float value = image[(h * g->width + w) * g->channels + c];
+    *where = (int8_t)(kh * g->kernel[1] + w_begin);
+    for (; kh < h_end; kh++) {
+        for (int64_t kw = w_begin; kw < w_end; kw++) {
+            float value = image[(qs__tap_place(g, 0, oh, kh) * g->width + qs__tap_place(g, 1, ow, kw)) * g->channels + c];
             if (!(value > best || (isnan(value) && !isnan(best)))) continue;
             best = value;
-            *where = (int8_t)((h - h_start) * g->kernel[1] + w - w_start);
+            *where = (int8_t)(kh * g->kernel[1] + kw);
         }
     }
     return best;
@@ -78,8 +78,8 @@ static qs_status backward(const qs_case *one, const qs_tensor *operands, const q
     for (int64_t at = 0; at < qs_shape_count(&diff_dst->shape); at++) {
         int64_t c = at % g.channels, position = at / g.channels;
         int64_t ow = position % g.out_width, row = position / g.out_width;
-        int64_t h = row % g.out_height * g.stride[0] - g.padding[0] + mask[at] / g.kernel[1];
-        int64_t w = ow * g.stride[1] - g.padding[1] + mask[at] % g.kernel[1];
+        int64_t h = qs__tap_place(&g, 0, row % g.out_height, mask[at] / g.kernel[1]);
+        int64_t w = qs__tap_place(&g, 1, ow, mask[at] % g.kernel[1]);
         sum[((row / g.out_height * g.height + h) * g.width + w) * g.channels + c] += (double)values[at];
     }
     QS_GOTO(qs__write_double(diff_src, sum));
@@ -114,6 +114,13 @@ static const char *const cases[] = {EVERY("fp32", "[2,16,8,8]", "[2,16,4,4]", " 
                                     EVERY("bf16", "[2,16,8,8]", "[2,16,4,4]", " kernel=2x2 stride=2x2"),
                                     EVERY("bf16", "[1,16,8,8]", "[1,16,4,4]", " kernel=3x3 stride=2x2 padding=1x1"),
                                     EVERY("fp16", "[2,8,4,4]", "[2,8,2,2]", " kernel=2x2 stride=2x2"),
+                                    EVERY("fp32", "[2,16,8,7]", "[2,16,4,4]", " kernel=3x3 stride=2x2 padding_more=1x2"),
+                                    EVERY("bf16", "[1,64,8,7]", "[1,64,4,4]", " kernel=3x3 stride=2x2 padding=0x1 padding_more=1x0"),
+                                    EVERY("fp32", "[1,5,9,8]", "[1,5,8,3]", " kernel=2x3 stride=1x2 dilation=3x2 padding=1x1"),
+                                    EVERY("bf16", "[2,32,7,9]", "[2,32,5,3]", " kernel=2x2 stride=1x2 dilation=2x3"),
+                                    EVERY("bf16", "[2,21,6,6]", "[2,21,3,6]",
+                                          " kernel=3x2 stride=2x1 dilation=2x2 padding=2x1 "
+                                          "padding_more=-1x0"),
                                     "max_pool/forward src=fp32[2,16,8,8] dst=fp32[2,16,4,4] kernel=2x2 stride=2x2",
                                     "max_pool/forward src=bf16[2,16,8,8] dst=bf16[2,16,4,4] kernel=2x2 stride=2x2",
                                     NULL};

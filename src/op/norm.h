@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "internal.h"
+#include "qsync/norm.h"
 
 qs_status qs__norm_infer(const qs_attributes *attributes, const qs_shape *src, int64_t outputs, qs_shape *dst);
 /* scale, shift, running_mean and the running spread. */

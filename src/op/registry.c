@@ -155,6 +155,7 @@ qs_attributes qs_op_attributes(const qs_op *op, const double *setting) {
 void qs_attributes_complete(const qs_op *op, qs_attributes *attributes) {
     for (int i = 0; i < 2; i++) {
         if (attributes->stride[i] == 0) attributes->stride[i] = 1;
+        if (attributes->dilation[i] == 0) attributes->dilation[i] = 1;
     }
     if (attributes->groups == 0) attributes->groups = 1;
     for (int i = 0; i < qs_op_settings(op) && !op->optimizer; i++) {

@@ -109,18 +109,35 @@ qs_status qs__check_absmax(const qs_case *one) {
     return qs__need_shape(one, QS_ABSMAX, qs_shape_of(1, (int64_t)1));
 }
 
-qs_status qs__window(int64_t extent, int kernel, int stride, int padding, const char *axis, int64_t *out) {
-    if (kernel < 1 || stride < 0 || padding < 0) {
-        return qs_fail(QS_USAGE, "kernel %d, stride %d, padding %d along %s: kernel and stride must be positive, padding not negative",
-                       kernel, stride, padding, axis);
+qs_status qs__window(const qs_attributes *with, int axis, int64_t extent, int64_t *out) {
+    const char *name = axis ? "width" : "height";
+    const int kernel = with->kernel[axis], stride = with->stride[axis], padding = with->padding[axis], dilation = with->dilation[axis];
+    const int64_t behind = (int64_t)padding + with->padding_more[axis], reach = (int64_t)(kernel - 1) * (dilation ? dilation : 1) + 1;
+    if (kernel < 1 || stride < 0 || padding < 0 || dilation < 0) {
+        return qs_fail(QS_USAGE,
+                       "kernel %d, stride %d, padding %d, dilation %d along %s: kernel, stride and dilation must be positive, "
+                       "padding not negative",
+                       kernel, stride, padding, dilation, name);
     }
-    int64_t room = extent + 2 * (int64_t)padding - kernel;
+    const int64_t room = extent + padding + behind - reach;
     if (room < 0) {
-        return qs_fail(QS_USAGE, "a kernel of %d does not fit the %s of %lld with padding %d: use a larger image or a smaller kernel",
-                       kernel, axis, (long long)extent, padding);
+        return qs_fail(
+            QS_USAGE,
+            "a kernel of %d that reaches over %lld does not fit the %s of %lld with padding %d and %lld: use a larger image or a "
+            "smaller kernel",
+            kernel, (long long)reach, name, (long long)extent, padding, (long long)behind);
     }
     *out = room / (stride ? stride : 1) + 1;
     return QS_OK;
+}
+
+void qs__window_take(const qs_attributes *with, qs__geometry *out) {
+    for (int i = 0; i < 2; i++) {
+        out->kernel[i] = with->kernel[i] ? with->kernel[i] : 1;
+        out->stride[i] = with->stride[i] ? with->stride[i] : 1;
+        out->dilation[i] = with->dilation[i] ? with->dilation[i] : 1;
+        out->padding[i] = with->padding[i];
+    }
 }
 
 /* ---- The general part ---- */
@@ -184,9 +201,11 @@ static qs_status check_operands(const qs_case *one) {
 static qs_status check_attributes(const qs_case *one) {
     const qs_attributes *with = &one->attributes;
     for (int i = 0; i < 2; i++) {
-        if (with->kernel[i] < 0 || with->stride[i] < 1 || with->padding[i] < 0) {
-            return qs__refuse(one, "kernel %d, stride %d, padding %d: stride must be positive, kernel and padding not negative",
-                              with->kernel[i], with->stride[i], with->padding[i]);
+        if (with->kernel[i] < 0 || with->stride[i] < 1 || with->dilation[i] < 1 || with->padding[i] < 0) {
+            return qs__refuse(one,
+                              "kernel %d, stride %d, dilation %d, padding %d: stride and dilation must be positive, kernel and padding not "
+                              "negative",
+                              with->kernel[i], with->stride[i], with->dilation[i], with->padding[i]);
         }
     }
     if (with->groups < 1) return qs__refuse(one, "%d groups: at least 1", with->groups);

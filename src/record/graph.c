@@ -103,6 +103,16 @@ static bool unit_stride(const void *object) {
     return stride[0] <= 1 && stride[1] <= 1;
 }
 
+static bool unit_dilation(const void *object) {
+    const int *dilation = ((const qs_graph_operator *)object)->dilation;
+    return dilation[0] <= 1 && dilation[1] <= 1;
+}
+
+static bool no_more(const void *object) {
+    const int *more = ((const qs_graph_operator *)object)->padding_more;
+    return more[0] == 0 && more[1] == 0;
+}
+
 static bool no_padding(const void *object) {
     return ((const qs_graph_operator *)object)->padding[0] == 0 && ((const qs_graph_operator *)object)->padding[1] == 0;
 }
@@ -135,8 +145,15 @@ static const qs__field operator_fields[] = {
      .values = "height, width", .left_out = no_kernel, .absent = "none", .text = "window of convolutions and pools"},
     {"stride", QS__COUNT, QS__LEFT_OUT, QS__PAIR(qs_graph_operator, stride), .least = 2, .most = 2, .low = 1, .high = MOST_WINDOW,
      .values = "height, width", .left_out = unit_stride, .absent = "1, 1", .text = "between windows"},
+    {"dilation", QS__COUNT, QS__LEFT_OUT, QS__PAIR(qs_graph_operator, dilation), .least = 2, .most = 2, .low = 1, .high = MOST_WINDOW,
+     .values = "height, width", .left_out = unit_dilation, .absent = "1, 1", .text = "places from one tap of a window to the next"},
     {"padding", QS__COUNT, QS__LEFT_OUT, QS__PAIR(qs_graph_operator, padding), .least = 2, .most = 2, .high = MOST_WINDOW,
      .values = "height, width", .left_out = no_padding, .absent = "0, 0", .text = "zeros at each side"},
+    {"padding_more", QS__COUNT, QS__LEFT_OUT, QS__PAIR(qs_graph_operator, padding_more), .least = 2, .most = 2, .low = -MOST_WINDOW,
+     .high = MOST_WINDOW, .values = "height, width", .left_out = no_more, .absent = "0, 0",
+     .text = "so many more zeros below and to the right, fewer where negative: padding that is not alike, pools that round up"},
+    {"count_padding", QS__FLAG, QS__LEFT_OUT, QS__AT(qs_graph_operator, count_padding),
+     .text = "of `average_pool`: zeros of the padding count in its means"},
     {"groups", QS__COUNT, QS__LEFT_OUT, QS__AT(qs_graph_operator, groups), .low = 1, .high = MOST_EXTENT, .standard = 1,
      .text = "of channels, which do not see each other"},
     {"offset", QS__COUNT, QS__LEFT_OUT, QS__AT(qs_graph_operator, offset), .high = MOST_EXTENT,

@@ -61,7 +61,7 @@ typedef struct qs__hook {
     bool (*table)(size_t index, struct qs__field *field, struct qs__record *out);
 } qs__hook;
 
-enum { QS__MOST_FIELDS = 8 };
+enum { QS__MOST_FIELDS = 10 };
 typedef struct qs__record qs__record;
 typedef struct qs__field {
     const char *name;

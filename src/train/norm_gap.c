@@ -3,6 +3,7 @@
  * normalisation is held against its input as that was before it became codes. Nothing of this stays: running statistics are put back, and
  * whatever else forward kernels write, the step itself writes again. */
 #include "train_internal.h"
+#include "qsync/norm.h"
 
 #include <stdlib.h>
 

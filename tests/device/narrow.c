@@ -34,6 +34,13 @@ static const char *const shapes[] = {
     "conv2d/forward src=F[1,6,7,5] weights=F[20,3,3,2] dst=F[1,20,4,3] kernel=3x2 stride=2x2 padding=1x1 groups=2",
     "conv2d/input_gradient weights=F[5,17,3,3] diff_dst=F[2,5,4,3] diff_src=fp32[2,17,7,6] kernel=3x3 stride=2x2 padding=1x1",
     "conv2d/input_gradient weights=F[6,3,2,2] diff_dst=F[1,6,3,3] diff_src=bf16[1,6,8,6] kernel=2x2 stride=3x3 padding=0x1 groups=2",
+    "conv2d/forward src=F[2,3,7,6] weights=F[18,3,3,2] dst=F[2,18,3,5] kernel=3x2 stride=2x1 dilation=2x3 padding=1x0 padding_more=1x2",
+    ("conv2d/input_gradient weights=F[5,17,3,3] diff_dst=F[2,5,4,3] diff_src=fp32[2,17,9,7] kernel=3x3 stride=2x2 dilation=2x1 "
+     "padding=1x1 padding_more=0x-1"),
+    ("conv2d/input_gradient weights=F[6,3,3,2] diff_dst=F[1,6,3,4] diff_src=bf16[1,6,8,9] kernel=3x2 stride=2x2 dilation=3x1 padding=1x0 "
+     "padding_more=1x0 groups=2"),
+    "conv2d/weight_gradient src=F[2,3,7,6] diff_dst=F[2,17,3,5] diff_weights=fp32[17,3,3,2] kernel=3x2 stride=2x1 dilation=2x3 padding=1x0 "
+    "padding_more=1x2",
     "conv2d/input_gradient weights=F[3,4,3,3] diff_dst=F[2,3,5,5] diff_src=fp32[2,4,5,5] kernel=3x3 padding=1x1",
     ("conv2d/weight_gradient src=F[3,3,7,6] diff_dst=F[3,17,4,3] diff_weights=fp32[17,3,3,3] diff_bias=fp32[17] kernel=3x3 stride=2x2 "
      "padding=1x1"),

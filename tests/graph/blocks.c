@@ -13,7 +13,8 @@ static bool node_same(const qs_graph *graph, int a, int b) {
                 qs_shape_equal(&one->shape, &other->shape) && x->groups == y->groups && x->epsilon == y->epsilon &&
                 x->ceiling == y->ceiling;
     for (int i = 0; i < 2; i++)
-        same = same && x->kernel[i] == y->kernel[i] && x->stride[i] == y->stride[i] && x->padding[i] == y->padding[i];
+        same = same && x->kernel[i] == y->kernel[i] && x->stride[i] == y->stride[i] && x->padding[i] == y->padding[i] &&
+               x->dilation[i] == y->dilation[i] && x->padding_more[i] == y->padding_more[i];
     for (int i = 0; same && i < one->inputs; i++)
         same = qs_shape_equal(&graph->node[one->input[i]].shape, &graph->node[other->input[i]].shape);
     for (int i = 0; same && i < one->parameters; i++)

@@ -113,6 +113,27 @@ TEST(lengths_that_vary) {
     qs_graph_release(graph);
 }
 
+/* Dilation, padding that is not alike on both sides, means that count padding: shapes, and the file again. */
+TEST(windows) {
+    static const char text[] = HEAD INPUT TARGET "\"operators\": [" CONV(
+        "left", "picture",
+        ", \"dilation\": [2, 1], "
+        "\"stride\": [1, 2], \"padding_more\": [3, -1]") "{\"name\": \"pool\", \"op\": \"average_pool\", \"inputs\": [\"left\"], "
+                                                         "\"kernel\": [2, 2], \"stride\": [2, 2], "
+                                                         "\"padding_more\": [1, 0], \"count_padding\": true}, "
+                                                         "{\"name\": \"flat\", \"op\": \"flatten\", \"inputs\": [\"pool\"]}, "
+                                                         "{\"name\": \"fc\", \"op\": \"linear\", \"inputs\": [\"flat\"], \"outputs\": "
+                                                         "5}" END;
+    qs_graph *graph = NULL;
+    assert_ok(qs_graph_parse(text, "text", &graph));
+    const qs_shape conv = qs_graph_shape(graph, 1, 1), pool = qs_graph_shape(graph, 2, 1);
+    assert_true(qs_shape_equal(&conv, &(qs_shape){4, {1, 4, 9, 4}}));
+    assert_true(qs_shape_equal(&pool, &(qs_shape){4, {1, 4, 5, 2}}));
+    assert_true(graph->node[2].attributes.count_padding);
+    round_trip(graph);
+    qs_graph_release(graph);
+}
+
 static void refused(const char *text, const char *part) {
     qs_graph *graph = NULL;
     assert_refused(qs_graph_parse(text, "bad.json", &graph), QS_BAD_FILE, part);
@@ -127,7 +148,11 @@ TEST(contradictions) {
     refused(HEAD INPUT TARGET "\"operators\": [" CONV("left", "image", "") REST END, "\"image\", which is no input and no operator");
     refused(HEAD INPUT TARGET "\"operators\": [" CONV("left", "picture", ", \"groups\": 2") REST END, "operator \"left\": ");
     refused(HEAD INPUT TARGET "\"operators\": [" CONV("left", "picture", ", \"offset\": 2") REST END, "conv2d takes no offset");
-    refused(HEAD INPUT TARGET "\"operators\": [" CONV("left", "picture", ", \"dilation\": 2") REST END, "unknown field \"dilation\"");
+    refused(HEAD INPUT TARGET "\"operators\": [" CONV("left", "picture", ", \"dilatation\": 2") REST END, "unknown field \"dilatation\"");
+    refused(HEAD INPUT TARGET "\"operators\": [" CONV("left", "picture", ", \"count_padding\": true") REST END,
+            "conv2d takes no count_padding");
+    refused(HEAD INPUT TARGET "\"operators\": [" CONV("left", "picture", ", \"padding_more\": [0, -9]") REST END,
+            "does not fit the width of 8");
     refused(HEAD INPUT TARGET "\"operators\": [" CONV("left", "picture", ", \"settings\": {\"slope\": 2}") REST END,
             "no setting \"slope\"");
     refused(HEAD INPUT TARGET "\"operators\": [{\"name\": \"x\", \"op\": \"convolve\", \"inputs\": [\"picture\"]}" END, "convolve");
@@ -248,5 +273,5 @@ TEST(too_many_and_too_deep) {
     free(text);
 }
 
-TEST_MAIN(built_in_models_come_back, size_and_classes_of_the_data, written_by_hand, lengths_that_vary, contradictions,
+TEST_MAIN(built_in_models_come_back, size_and_classes_of_the_data, written_by_hand, lengths_that_vary, windows, contradictions,
           wrong_shape_of_an_operator, where_parameters_come_from, damaged_files, too_many_and_too_deep)

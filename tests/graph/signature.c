@@ -60,12 +60,13 @@ TEST(test_form) {
 TEST(test_equal_graphs) {
     recipe explicit_ones = plain;
     explicit_ones.conv.stride[0] = explicit_ones.conv.stride[1] = explicit_ones.conv.groups = 1;
+    explicit_ones.conv.dilation[0] = explicit_ones.conv.dilation[1] = 1;
     assert_string_equal(signature(&plain), signature(&plain));
     assert_string_equal(signature(&plain), signature(&explicit_ones));
 }
 
 TEST(test_every_change_shows) {
-    enum { CHANGES = 17 };
+    enum { CHANGES = 19 };
     recipe changed[CHANGES];
     for (int i = 0; i < CHANGES; i++) {
         changed[i] = plain;
@@ -87,6 +88,8 @@ TEST(test_every_change_shows) {
     changed[14].bias = true;
     changed[15].crossed = true;
     changed[16].conv = (qs_attributes){.kernel = {5, 5}, .padding = {2, 2}};
+    changed[17].conv.dilation[0] = 2;
+    changed[18].conv.padding_more[1] = -1;
     for (int i = 0; i < CHANGES; i++) {
         if (strcmp(signature(&plain), signature(&changed[i])) == 0) fail_msg("change %d does not show", i);
     }

@@ -118,8 +118,8 @@ static inline void fill_pool_mask(bound *b, int8_t *mask, uint64_t key) {
         int64_t ow = i / channels % dst->dim[3], oh = i / channels / dst->dim[3] % dst->dim[2];
         for (uint64_t draw = 0;; draw++) {
             int64_t place = qs_random_bits(key + draw, (uint64_t)i) % (uint32_t)(with->kernel[0] * with->kernel[1]);
-            int64_t h = oh * with->stride[0] - with->padding[0] + place / with->kernel[1];
-            int64_t w = ow * with->stride[1] - with->padding[1] + place % with->kernel[1];
+            int64_t h = oh * with->stride[0] - with->padding[0] + place / with->kernel[1] * with->dilation[0];
+            int64_t w = ow * with->stride[1] - with->padding[1] + place % with->kernel[1] * with->dilation[1];
             if (h < 0 || w < 0 || h >= src->dim[2] || w >= src->dim[3]) continue;
             mask[i] = (int8_t)place;
             break;

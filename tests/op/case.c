@@ -146,6 +146,8 @@ static const char *const impossible[][2] = {
     {CONV "dst=fp32[2,16,8,8] kernel=3x3 padding=1x1 groups=2", "[16,8,3,3]"},
     {CONV "dst=fp32[2,16,8,8] kernel=3x3 padding=1x1 groups=3", "3 groups"},
     {CONV "dst=fp32[2,16,8,8] padding=1x1", "kernel"},
+    {CONV "dst=fp32[2,16,8,8] kernel=3x3 padding=1x1 dilation=2x2", "need [2,16,6,6]"},
+    {CONV "dst=fp32[2,16,8,8] kernel=3x3 padding=1x1 padding_more=0x-1", "need [2,16,8,7]"},
     {CONV "bias=bf16[16] dst=fp32[2,16,8,8] kernel=3x3 padding=1x1", "bias is bf16"},
     {CONV "bias=fp32[8] dst=fp32[2,16,8,8] kernel=3x3 padding=1x1", "bias is [8]"},
     {CONV "dst=int8[2,16,8,8] kernel=3x3 padding=1x1", "dst is int8"},

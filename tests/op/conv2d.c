@@ -18,7 +18,8 @@ static double direct(const qs_case *one, const qs_shape *xs, const float *x, con
     for (int64_t i = 0; i < ws->dim[1]; i++) {
         for (int64_t kh = 0; kh < ws->dim[2]; kh++) {
             for (int64_t kw = 0; kw < ws->dim[3]; kw++) {
-                int64_t h = index[2] * with->stride[0] + kh - with->padding[0], v = index[3] * with->stride[1] + kw - with->padding[1];
+                int64_t h = index[2] * with->stride[0] + kh * with->dilation[0] - with->padding[0];
+                int64_t v = index[3] * with->stride[1] + kw * with->dilation[1] - with->padding[1];
                 if (h < 0 || v < 0 || h >= xs->dim[2] || v >= xs->dim[3]) continue;
                 double term = (double)x[at(xs, index[0], group * ws->dim[1] + i, h, v)] * (double)w[at(ws, index[1], i, kh, kw)];
                 sum += term;
@@ -141,6 +142,11 @@ TEST(shapes_and_parameters) {
     assert_int_equal(qs_op_infer(op, &with, &src, 6, &dst), QS_USAGE);
     with = (qs_attributes){.kernel = {11, 11}};
     assert_refused(qs_op_infer(op, &with, &src, 6, &dst), QS_USAGE, "height of 9");
+    with = (qs_attributes){.kernel = {3, 3}, .dilation = {4, 2}, .padding = {0, 1}, .padding_more = {1, -1}};
+    assert_ok(qs_op_infer(op, &with, &src, 6, &dst));
+    assert_true(qs_shape_equal(&dst, &(qs_shape){4, {5, 6, 2, 29}}));
+    with.dilation[0] = 5;
+    assert_refused(qs_op_infer(op, &with, &src, 6, &dst), QS_USAGE, "reaches over 11 does not fit the height of 9");
     with = (qs_attributes){.kernel = {1, 1}};
     assert_int_equal(qs_op_infer(op, &with, &src, 0, &dst), QS_USAGE);
     qs_shape matrix = qs_shape_of(2, 5, 8);

@@ -59,6 +59,14 @@ TEST(shapes) {
     assert_true(qs_shape_equal(&dst, &(qs_shape){4, {2, 3, 56, 56}}));
     assert_int_equal(qs_op_infer(op, &(qs_attributes){.kernel = {2, 2}, .padding = {2, 2}}, &src, 0, &dst), QS_USAGE);
     assert_int_equal(qs_op_infer(op, &(qs_attributes){.kernel = {0, 0}}, &src, 0, &dst), QS_USAGE);
+    const qs_attributes up = {.kernel = {3, 3}, .stride = {2, 2}, .padding_more = {1, 0}}; /* rounds up */
+    assert_ok(qs_op_infer(op, &up, &src, 0, &dst));
+    assert_true(qs_shape_equal(&dst, &(qs_shape){4, {2, 3, 56, 55}}));
+    qs_shape one = qs_shape_of(4, 1, 1, 1, 9);
+    assert_refused(qs_op_infer(op, &(qs_attributes){.kernel = {2, 1}, .dilation = {2, 1}, .padding = {1, 0}}, &one, 0, &dst), QS_USAGE,
+                   "window 0 along the height of 1");
+    assert_refused(qs_op_infer(op, &(qs_attributes){.kernel = {1, 3}, .stride = {1, 4}, .padding_more = {0, 6}}, &one, 0, &dst), QS_USAGE,
+                   "window 3 along the width of 9");
     assert_int_equal(qs_op_infer(op, &(qs_attributes){.kernel = {12, 12}}, &src, 0, &dst), QS_USAGE);
     assert_int_equal(qs_op_infer(op, &(qs_attributes){.kernel = {1, 112}}, &src, 0, &dst), QS_USAGE);
 }

@@ -6,6 +6,7 @@
 
 #include "kit/cases.h"
 #include "kit/vectors.h"
+#include "qsync/norm.h"
 
 /* ---- The relu behind ---- */
 

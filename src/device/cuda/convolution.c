@@ -58,14 +58,14 @@ static void point(qs__cudnn_graph *graph, cudnnPointwiseMode_t mode, cudnnBacken
 }
 
 static cudnnBackendDescriptor_t window(qs__cudnn_graph *graph, const convolution *own) {
-    const int64_t axes = 2, dilation[2] = {1, 1};
+    const int64_t axes = 2;
     const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
     const cudnnDataType_t sums = own->factors == CUDNN_DATA_INT8 ? CUDNN_DATA_INT32 : CUDNN_DATA_FLOAT;
     cudnnBackendDescriptor_t out = QS__CUDNN_CREATE(graph, CONVOLUTION);
     QS__CUDNN_SET(graph, out, CONVOLUTION_COMP_TYPE, DATA_TYPE, 1, &sums);
     QS__CUDNN_SET(graph, out, CONVOLUTION_CONV_MODE, CONVOLUTION_MODE, 1, &mode);
     QS__CUDNN_SET(graph, out, CONVOLUTION_SPATIAL_DIMS, INT64, 1, &axes);
-    QS__CUDNN_SET(graph, out, CONVOLUTION_DILATIONS, INT64, axes, dilation);
+    QS__CUDNN_SET(graph, out, CONVOLUTION_DILATIONS, INT64, axes, own->shape.dilation);
     QS__CUDNN_SET(graph, out, CONVOLUTION_FILTER_STRIDES, INT64, axes, own->shape.stride);
     QS__CUDNN_SET(graph, out, CONVOLUTION_PRE_PADDINGS, INT64, axes, own->shape.padding);
     QS__CUDNN_SET(graph, out, CONVOLUTION_POST_PADDINGS, INT64, axes, own->shape.padding);
@@ -197,6 +197,8 @@ static bool way_fits(const qs__cuda_kernel *kernel, way taken, convolution *own)
 static qs_status limits_check(const qs_case *one, const convolution *own) {
     const qs_format *left = qs__case_format(one, own->left), *right = qs__case_format(one, own->right);
     if (one->attributes.accumulator.adder) return qs_fail(QS_UNSUPPORTED, "cuDNN adds in no narrow accumulator");
+    if (one->attributes.padding_more[0] || one->attributes.padding_more[1])
+        return qs_fail(QS_UNSUPPORTED, "cuDNN's engines pad alike before and behind an image");
     if (left->kind != QS_KIND_INTEGER) return QS_OK;
     if (own->pass != QS__FORWARD) return qs_fail(QS_UNSUPPORTED, "cuDNN has no gradients of integers");
     if (qs__case_has(one, QS_SRC_GROUP)) return qs_fail(QS_UNSUPPORTED, "cuDNN knows no shift groups");

@@ -20,11 +20,13 @@ static qs_status run_pool(qs__cuda_kernel *kernel, const qs_run *run) {
                         .width = (int)g.width,
                         .out_height = (int)g.out_height,
                         .out_width = (int)g.out_width,
+                        .count_padding = g.count_padding,
                         .each = (int)kernel->plan[EACH],
                         .lanes = 1};
     for (int axis = 0; axis < 2; axis++) {
         job.kernel[axis] = (int)g.kernel[axis];
         job.stride[axis] = (int)g.stride[axis];
+        job.dilation[axis] = (int)g.dilation[axis];
         job.padding[axis] = (int)g.padding[axis];
     }
     int64_t blocks = qs__cuda_blocks(kernel->cuda, job.to.count, QS__POOL_THREADS, job.each);

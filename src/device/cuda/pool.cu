@@ -5,21 +5,32 @@
 
 #include "cuda/each.cuh"
 
-/* Inside [0, extent): what a window covers, or the windows that cover a place. */
+/* From begin to end - 1: taps of a window inside the image, or the windows that reach over a place. */
 struct span {
     int begin, end;
 };
 
-QS_CUDA_DEVICE span window_of(const qs__pool_job &job, int axis, int result, int extent) {
-    const int begin = result * job.stride[axis] - job.padding[axis], end = begin + job.kernel[axis];
-    const span inside = {largest(begin, 0), least(end, extent)};
+/* Where tap k of a window reads. */
+QS_CUDA_DEVICE int tap_place(const qs__pool_job &job, int axis, int result, int k) {
+    return result * job.stride[axis] - job.padding[axis] + k * job.dilation[axis];
+}
+
+QS_CUDA_DEVICE span taps_of(const qs__pool_job &job, int axis, int result, int extent) {
+    const int first = tap_place(job, axis, result, 0), step = job.dilation[axis];
+    const span inside = {first < 0 ? (step - 1 - first) / step : 0, least((extent - first + step - 1) / step, job.kernel[axis])};
     return inside;
 }
 
 QS_CUDA_DEVICE span windows_over(const qs__pool_job &job, int axis, int place, int results) {
-    const int reach = place + job.padding[axis], first = reach - job.kernel[axis] + job.stride[axis];
+    const int reach = place + job.padding[axis], first = reach - (job.kernel[axis] - 1) * job.dilation[axis] - 1 + job.stride[axis];
     const span over = {first > 0 ? first / job.stride[axis] : 0, least(reach / job.stride[axis] + 1, results)};
     return over;
+}
+
+/* The tap by which a window that reaches over a place reads it; -1: none does. */
+QS_CUDA_DEVICE int tap_at(const qs__pool_job &job, int axis, int place, int result) {
+    const int from = place + job.padding[axis] - result * job.stride[axis], step = job.dilation[axis];
+    return from % step ? -1 : from / step;
 }
 
 /* Where a thread's channels are: in an image [batch][height][width][channels]. */
@@ -43,18 +54,18 @@ QS_CUDA_DEVICE int64_t place_of(const qs__pool_job &job, const spot &at, int row
 template <int each, int kind> QS_CUDA_DEVICE void maximum(const qs__pool_job &job) {
     for (int64_t i = each * thread_number(); i < job.to.count; i += each * thread_count()) {
         const spot at = spot_of(job, i, job.out_height, job.out_width);
-        const span rows = window_of(job, 0, at.row, job.height), columns = window_of(job, 1, at.column, job.width);
-        const int first_row = at.row * job.stride[0] - job.padding[0], first_column = at.column * job.stride[1] - job.padding[1];
+        const span rows = taps_of(job, 0, at.row, job.height), columns = taps_of(job, 1, at.column, job.width);
         float best[each], x[each];
         uint8_t where[each];
         QS_CUDA_UNROLL
         for (int k = 0; k < each; k++) {
             best[k] = float_of(INFINITY_BITS | SIGN_BIT);
-            where[k] = (uint8_t)((rows.begin - first_row) * job.kernel[1] + columns.begin - first_column);
+            where[k] = (uint8_t)(rows.begin * job.kernel[1] + columns.begin);
         }
-        for (int row = rows.begin; row < rows.end; row++)
-            for (int column = columns.begin; column < columns.end; column++) {
-                const uint8_t here = (uint8_t)((row - first_row) * job.kernel[1] + column - first_column);
+        for (int kh = rows.begin; kh < rows.end; kh++)
+            for (int kw = columns.begin; kw < columns.end; kw++) {
+                const uint8_t here = (uint8_t)(kh * job.kernel[1] + kw);
+                const int row = tap_place(job, 0, at.row, kh), column = tap_place(job, 1, at.column, kw);
                 load_kind<each, kind>(job.from, place_of(job, at, row, column, job.height, job.width), x);
                 QS_CUDA_UNROLL
                 for (int k = 0; k < each; k++) {
@@ -84,8 +95,8 @@ template <int each, int kind> QS_CUDA_DEVICE void maximum_gradient(const qs__poo
         for (int row = rows.begin; row < rows.end; row++)
             for (int column = columns.begin; column < columns.end; column++) {
                 const int64_t from = place_of(job, at, row, column, job.out_height, job.out_width);
-                const int here =
-                    (at.row + job.padding[0] - row * job.stride[0]) * job.kernel[1] + at.column + job.padding[1] - column * job.stride[1];
+                const int kh = tap_at(job, 0, at.row, row), kw = tap_at(job, 1, at.column, column), here = kh * job.kernel[1] + kw;
+                if (kh < 0 || kw < 0) continue;
                 load_kind<each, kind>(job.from, from, x);
                 load_bytes<each>(job.mask, from, where);
                 QS_CUDA_UNROLL
@@ -105,14 +116,20 @@ QS_CUDA_GLOBAL(qs__max_pool_gradient, qs__pool_job) {
 
 /* ---- average_pool ---- */
 
+/* What a sum is divided by. */
+QS_CUDA_DEVICE float elements_of(const qs__pool_job &job, const span &rows, const span &columns) {
+    return (float)(job.count_padding ? job.kernel[0] * job.kernel[1] : (rows.end - rows.begin) * (columns.end - columns.begin));
+}
+
 template <int each> QS_CUDA_DEVICE void mean(const qs__pool_job &job) {
     for (int64_t i = each * thread_number(); i < job.to.count; i += each * thread_count()) {
         const spot at = spot_of(job, i, job.out_height, job.out_width);
-        const span rows = window_of(job, 0, at.row, job.height), columns = window_of(job, 1, at.column, job.width);
-        const float inside = (float)((rows.end - rows.begin) * (columns.end - columns.begin));
+        const span rows = taps_of(job, 0, at.row, job.height), columns = taps_of(job, 1, at.column, job.width);
+        const float inside = elements_of(job, rows, columns);
         float sum[each] = {0}, x[each];
-        for (int row = rows.begin; row < rows.end; row++)
-            for (int column = columns.begin; column < columns.end; column++) {
+        for (int kh = rows.begin; kh < rows.end; kh++)
+            for (int kw = columns.begin; kw < columns.end; kw++) {
+                const int row = tap_place(job, 0, at.row, kh), column = tap_place(job, 1, at.column, kw);
                 load_each<each>(job.from, place_of(job, at, row, column, job.height, job.width), x);
                 QS_CUDA_UNROLL
                 for (int k = 0; k < each; k++)
@@ -139,8 +156,8 @@ template <int each> QS_CUDA_DEVICE void mean_gradient(const qs__pool_job &job) {
         float sum[each] = {0}, x[each];
         for (int row = rows.begin; row < rows.end; row++)
             for (int column = columns.begin; column < columns.end; column++) {
-                const span high = window_of(job, 0, row, job.height), wide = window_of(job, 1, column, job.width);
-                const float inside = (float)((high.end - high.begin) * (wide.end - wide.begin));
+                if (tap_at(job, 0, at.row, row) < 0 || tap_at(job, 1, at.column, column) < 0) continue;
+                const float inside = elements_of(job, taps_of(job, 0, row, job.height), taps_of(job, 1, column, job.width));
                 load_each<each>(job.from, place_of(job, at, row, column, job.out_height, job.out_width), x);
                 QS_CUDA_UNROLL
                 for (int k = 0; k < each; k++)

@@ -11,8 +11,9 @@ typedef struct qs__pool_job {
     uint64_t mask;            /* 0: absent */
     int64_t batch, channels;
     int height, width, out_height, out_width;
-    int kernel[2], stride[2], padding[2];
-    int each;  /* channels that a thread takes: 8 or 1 */
+    int kernel[2], stride[2], dilation[2], padding[2];
+    int count_padding; /* means are over whole windows */
+    int each;          /* channels that a thread takes: 8 or 1 */
     int lanes; /* global, forward: threads of a block side by side on the channels, a power of two; the others share the positions */
 } qs__pool_job;
 

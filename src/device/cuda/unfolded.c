@@ -47,6 +47,7 @@ static qs_status unfold_run(const qs__cuda_kernel *kernel, const unfolded *own, 
                                      .channels = vectors ? channels * own->width / VECTOR : channels,
                                      .kernel = {g->kernel[0], g->kernel[1]},
                                      .stride = {g->stride[0], g->stride[1]},
+                                     .dilation = {g->dilation[0], g->dilation[1]},
                                      .padding = {g->padding[0], g->padding[1]},
                                      .spread = spread};
     const int64_t count = job.images * job.down * job.across * job.groups * job.kernel[0] * job.kernel[1] * job.channels;
@@ -143,9 +144,11 @@ static void parts_find(unfolded *own, qs__product_request *request) {
     request->repeats = backward ? own->parts : 0;
 }
 
-static qs_status takes(const qs__product_request *request, bool plain, qs__pass pass) {
+static qs_status takes(const qs_case *one, const qs__product_request *request, bool plain, qs__pass pass) {
     const qs_format *format = request->format[QS__LEFT];
-    if (plain || format->bits <= 8 || (pass == QS__WEIGHT_GRADIENT && format->bits == 16)) return QS_OK;
+    const int *dilation = one->attributes.dilation, *more = one->attributes.padding_more;
+    const bool alone = dilation[0] > 1 || dilation[1] > 1 || more[0] || more[1]; /* cuDNN has few engines for these, or none */
+    if (plain || alone || format->bits <= 8 || (pass == QS__WEIGHT_GRADIENT && format->bits == 16)) return QS_OK;
     return qs_fail(QS_UNSUPPORTED, "windows of %s are not written out for cuBLASLt", format->name);
 }
 
@@ -159,10 +162,11 @@ static qs_status build(qs__cuda_kernel *kernel, bool unfolds, int algorithm) {
     kernel->run = run;
     *own = (unfolded){.shape = qs__case_geometry(one), .pass = qs__case_pass(one), .unfold = -1, .parts = 1};
     const qs__geometry *g = &own->shape;
-    const bool plain = g->kernel[0] * g->kernel[1] * g->stride[0] * g->stride[1] == 1 && g->padding[0] + g->padding[1] == 0;
+    const bool plain = g->kernel[0] * g->kernel[1] * g->stride[0] * g->stride[1] == 1 && g->padding[0] + g->padding[1] == 0 &&
+                       g->height == g->out_height && g->width == g->out_width;
     qs__product_request request = request_of(one, g, own->pass);
     if (plain == unfolds) return qs_fail(QS_UNSUPPORTED, "windows %s", plain ? "lie as they are" : "have to be written out");
-    QS_TRY(takes(&request, plain, own->pass));
+    QS_TRY(takes(one, &request, plain, own->pass));
     if (!plain) {
         const int which = own->pass == QS__WEIGHT_GRADIENT ? QS__RIGHT : QS__LEFT;
         own->width = request.format[which]->bits > 8 ? request.format[which]->bits / 8 : 1;

@@ -6,7 +6,8 @@
 /* Where a kernel position reads along one axis; -1: nowhere. */
 QS_CUDA_DEVICE int place_of(const qs__cuda_unfold_job &job, int axis, int at, int k, int64_t extent) {
     const int stride = (int)job.stride[axis], padding = (int)job.padding[axis];
-    int place = job.spread ? at + padding - k : at * stride - padding + k;
+    const int tap = k * (int)job.dilation[axis];
+    int place = job.spread ? at + padding - tap : at * stride - padding + tap;
     if (job.spread) {
         if (place < 0 || place % stride != 0) return -1;
         place /= stride;

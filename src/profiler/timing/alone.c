@@ -63,10 +63,10 @@ qs_status qs__operand_fill(qs_queue *queue, const qs_operand *operand, qs_locati
     return QS_OK;
 }
 
-/* First place inside the image along one axis, for a window that begins before it. */
-static int first_inside(int64_t window, int stride, int padding) {
-    const int64_t begin = window * stride - padding;
-    return begin < 0 ? (int)-begin : 0;
+/* First tap inside the image along one axis, for a window that begins before it. */
+static int first_inside(int64_t window, const qs_attributes *with, int axis) {
+    const int64_t begin = window * with->stride[axis] - with->padding[axis], step = with->dilation[axis];
+    return begin < 0 ? (int)((step - 1 - begin) / step) : 0;
 }
 
 /* Codes of max_pool are places in the window, kh · width + kw; those in the padding would lie outside the image. */
@@ -75,7 +75,7 @@ static void places_fill(const qs_case *one, const qs_shape *shape, int8_t *mask)
     for (int64_t n = 0; n < shape->dim[0]; n++) {
         for (int64_t h = 0; h < shape->dim[2]; h++) {
             for (int64_t w = 0; w < shape->dim[3]; w++) {
-                const int kh = first_inside(h, with->stride[0], with->padding[0]), kw = first_inside(w, with->stride[1], with->padding[1]);
+                const int kh = first_inside(h, with, 0), kw = first_inside(w, with, 1);
                 memset(mask, kh * with->kernel[1] + kw, (size_t)shape->dim[1]);
                 mask += shape->dim[1];
             }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Our own depthwise 3 × 3 convolutions (one group and one filter a channel, stride 1 or 2): forward and the gradient of the input in fp32,
- * bf16 and codes, the gradient of weights in codes. They are bound by memory; oneDNN has such kernels of floats too, see is_behind. Threads
- * take lines of results or pixels, or channels. */
+/* Our own depthwise 3 × 3 convolutions (one group and one filter a channel, stride 1 or 2, no dilation): forward and the gradient of the
+ * input in fp32, bf16 and codes, the gradient of weights in codes. They are bound by memory; oneDNN has such kernels of floats too, see
+ * is_behind. Threads take lines of results or pixels, or channels. */
 #include "cpu/library/gemm.h"
 #include "cpu/staging.h"
 
@@ -21,8 +21,12 @@ typedef struct job {
 static bool is_depthwise(const qs_case *one, qs_role weights) {
     const qs_shape *shape = &qs__case_operand(one, weights)->shape;
     const qs_attributes *with = &one->attributes;
+    for (int axis = 0; axis < 2; axis++) {
+        const int behind = with->padding[axis] + with->padding_more[axis];
+        if (with->dilation[axis] > 1 || with->padding[axis] > 2 || behind < 0 || behind > 2) return false;
+    }
     return with->groups > 1 && shape->dim[0] == with->groups && shape->dim[1] == 1 && with->kernel[0] == 3 && with->kernel[1] == 3 &&
-           with->stride[0] == with->stride[1] && with->stride[0] <= 2 && with->padding[0] <= 2 && with->padding[1] <= 2;
+           with->stride[0] == with->stride[1] && with->stride[0] <= 2;
 }
 
 /* ---- Weights: [channels][9] of any type to fp32 [9][channels], turned around for the input gradient ---- */

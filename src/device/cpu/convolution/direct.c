@@ -17,7 +17,7 @@ enum {
 /* Results of one phase of rows and one of columns, and the packed weights of the taps that reach them. */
 typedef struct phase {
     qs__phase rows, columns;
-    int runs; /* one for each row of taps */
+    int runs; /* one for each row of taps, or, where a row has gaps, for each tap */
     qs__direct_run run[MOST_RUNS];
     int64_t words;   /* of all runs */
     int64_t weights; /* bytes: where its packed weights begin */
@@ -80,10 +80,13 @@ static void set_phases(job *j) {
         for (int64_t across = 0; across < qs__phases(&j->view, j->gradient, 1); across++) {
             phase *p = &j->phase[j->phases++];
             *p = (phase){.rows = qs__phase_at(&j->view, j->gradient, 0, down), .columns = qs__phase_at(&j->view, j->gradient, 1, across)};
-            if (p->columns.taps) p->runs = (int)p->rows.taps;
+            const int64_t pieces = p->columns.spread > 1 ? p->columns.taps : 1;
+            if (p->columns.taps) p->runs = (int)(p->rows.taps * pieces);
             for (int r = 0; r < p->runs; r++) {
-                const int64_t row = p->rows.offset + r + j->before[0], column = p->columns.offset + j->before[1];
-                p->run[r] = (qs__direct_run){.offset = (row * j->framed[1] + column) * j->pitch, .words = p->columns.taps * j->pitch / 4};
+                const int64_t row = p->rows.offset + r / pieces * p->rows.spread + j->before[0];
+                const int64_t column = p->columns.offset + r % pieces * p->columns.spread + j->before[1];
+                p->run[r] =
+                    (qs__direct_run){.offset = (row * j->framed[1] + column) * j->pitch, .words = p->columns.taps / pieces * j->pitch / 4};
                 p->words += p->run[r].words;
             }
             p->weights = j->packed_bytes;
@@ -132,7 +135,7 @@ static void pack_vector(const job *j, int64_t vector) {
 static void pack_word(const job *j, const phase *p, int64_t word) {
     const int64_t bytes = bytes_of(j), taps = j->view.kernel[0] * j->view.kernel[1];
     int64_t at = 0;
-    for (int r = 0; r < p->runs; r++)
+    for (int64_t r = 0; p->runs && r < p->rows.taps; r++)
         for (int64_t t = 0; t < p->columns.taps; t++, at += j->pitch / 4) {
             const int64_t row = p->rows.tap + r * p->rows.tap_step, column = p->columns.tap + t * p->columns.tap_step;
             const int64_t tap = row * j->view.kernel[1] + column;
@@ -333,8 +336,8 @@ qs_status qs__build_direct(qs__chain *chain) {
     const bool gradient = qs__case_pass(one) == QS__INPUT_GRADIENT;
     if (qs__case_pass(one) == QS__WEIGHT_GRADIENT) return qs_fail(QS_UNSUPPORTED, "direct convolutions have no weight gradient");
     QS_TRY(check_formats(chain, gradient));
-    if (!chain->cpu->direct || with->groups > 1 || with->kernel[0] > MOST_RUNS ||
-        (gradient && with->stride[0] * with->stride[1] > MOST_PHASES))
+    const int runs = with->kernel[0] * (with->dilation[1] > 1 ? with->kernel[1] : 1);
+    if (!chain->cpu->direct || with->groups > 1 || runs > MOST_RUNS || (gradient && with->stride[0] * with->stride[1] > MOST_PHASES))
         return qs_fail(QS_UNSUPPORTED, "direct convolutions need AVX-512, one group, and gradients a stride of 4 at most");
     job j = job_of(one);
     chain->behind = is_behind(&j);

@@ -17,7 +17,7 @@ static qs__geometry geometry_of(const qs_case *one) {
     qs__geometry out = qs__case_geometry(one);
     if (one->op != qs_op_of("global_average_pool")) return out;
     out.kernel[0] = out.height, out.kernel[1] = out.width;
-    out.stride[0] = out.stride[1] = 1;
+    out.stride[0] = out.stride[1] = out.dilation[0] = out.dilation[1] = 1;
     out.padding[0] = out.padding[1] = 0;
     return out;
 }

@@ -309,6 +309,8 @@ static qs_status check(const qs__chain *chain) {
         return qs_fail(QS_UNSUPPORTED, "own weight-gradient kernels need AVX-512, and its products of these operands");
     if (with->groups > 1 || qs__case_has(one, QS_DIFF_BIAS) || with->stride[0] != with->stride[1] || with->padding[0] != with->padding[1])
         return qs_fail(QS_UNSUPPORTED, "own weight-gradient kernels are for one group, equal strides and padding, and no bias");
+    if (with->dilation[0] > 1 || with->dilation[1] > 1)
+        return qs_fail(QS_UNSUPPORTED, "own weight-gradient kernels have no gaps between taps");
     return QS_OK;
 }
 

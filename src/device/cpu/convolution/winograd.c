@@ -342,8 +342,8 @@ static qs_status check_formats(const qs__chain *chain, qs__pass pass) {
 static qs_status check_sizes(const qs_case *one, const job *j) {
     const qs_attributes *with = &one->attributes;
     for (int axis = 0; axis < 2; axis++)
-        if (with->kernel[axis] != 3 || with->stride[axis] != 1 || with->padding[axis] > 2)
-            return qs_fail(QS_UNSUPPORTED, "Winograd's convolutions are 3 x 3 with stride 1");
+        if (with->kernel[axis] != 3 || with->stride[axis] != 1 || with->dilation[axis] != 1 || with->padding[axis] > 2)
+            return qs_fail(QS_UNSUPPORTED, "Winograd's convolutions are 3 x 3 with stride 1 and no dilation");
     if (with->groups > 1 || j->depth % LANES || j->channels % LANES || qs__case_has(one, QS_DIFF_BIAS))
         return qs_fail(QS_UNSUPPORTED, "Winograd's convolutions have one group, channels by sixteen, and no gradient of a bias");
     if (!j->panel)

@@ -39,7 +39,8 @@ static void fill_stretches(qs__rows_job *job) {
         bool none = true;
         for (int64_t r = 0; r < job->phase[0].taps && order->length[part] > 0; r++)
             for (int64_t c = 0; c < job->phase[1].taps; c++) {
-                const int64_t pixel = (job->phase[0].offset + r) * job->staged_extent[1] + job->phase[1].offset + c;
+                const int64_t row = job->phase[0].offset + r * job->phase[0].spread;
+                const int64_t pixel = row * job->staged_extent[1] + job->phase[1].offset + c * job->phase[1].spread;
                 stretch_add(job, pixel * order->packed + order->begin[part], order->length[part] / 4, none && part > 0);
                 job->quads += order->length[part] / 4;
                 none = false;
@@ -154,7 +155,8 @@ static void fill_line(const qs__rows_job *job, int64_t line, int64_t j, int64_t 
 /* Of a line. A window of one pixel leaves nothing out between two lines: all of them are one. */
 static int64_t line_length(const qs__rows_job *job) {
     const qs__geometry *p = &job->view;
-    const bool all = job->window == 1 && p->stride[0] == 1 && p->stride[1] == 1 && p->padding[0] == 0 && p->padding[1] == 0;
+    const bool all = job->window == 1 && p->stride[0] == 1 && p->stride[1] == 1 && p->padding[0] == 0 && p->padding[1] == 0 &&
+                     p->height == p->out_height && p->width == p->out_width;
     return all ? job->rows : job->phase[1].count;
 }
 

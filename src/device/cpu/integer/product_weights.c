@@ -103,7 +103,7 @@ static const int8_t *right_row(const weights_job *job, int64_t k, int64_t kh, in
     const qs__geometry *p = &job->product->size;
     if (k >= job->count) return job->zeros;
     const corner *at = &job->corners[k];
-    int64_t h = at->h + kh, w = at->w + kw;
+    int64_t h = at->h + kh * p->dilation[0], w = at->w + kw * p->dilation[1];
     if (h < 0 || h >= p->height || w < 0 || w >= p->width) return job->zeros;
     return job->run->right + (at->image + h * p->width + w) * p->channels + job->group * job->inputs + column;
 }

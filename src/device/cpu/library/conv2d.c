@@ -40,7 +40,9 @@ static qs__work_request request_of(const qs_case *one, qs__work_kind kind, const
                               .bias = bias,
                               .dst = dst,
                               .step = {with->stride[0], with->stride[1]},
-                              .padding = {with->padding[0], with->padding[1]}};
+                              .gap = {with->dilation[0] - 1, with->dilation[1] - 1},
+                              .padding = {with->padding[0], with->padding[1]},
+                              .padding_behind = {with->padding[0] + with->padding_more[0], with->padding[1] + with->padding_more[1]}};
 }
 
 /* A slot that holds an operand as the planned work asks for it. */
@@ -90,13 +92,20 @@ static qs_status turned_gradient(qs__chain *chain, const qs__gemm_types *types) 
     const qs_case *one = &chain->one;
     const qs_attributes *with = &one->attributes;
     const qs_shape shape = image(one, QS_WEIGHTS), turned = qs_shape_of(4, shape.dim[1], shape.dim[0], shape.dim[2], shape.dim[3]);
-    const int64_t padding[2] = {shape.dim[2] - 1 - with->padding[0], shape.dim[3] - 1 - with->padding[1]};
-    if (with->stride[0] > 1 || with->stride[1] > 1 || with->groups > 1 || padding[0] < 0 || padding[1] < 0)
+    int64_t padding[2], behind[2];
+    for (int axis = 0; axis < 2; axis++) {
+        const int64_t reach = (shape.dim[2 + axis] - 1) * with->dilation[axis];
+        padding[axis] = reach - with->padding[axis];
+        behind[axis] = padding[axis] - with->padding_more[axis];
+    }
+    const bool fits = padding[0] >= 0 && padding[1] >= 0 && behind[0] >= 0 && behind[1] >= 0;
+    if (with->stride[0] > 1 || with->stride[1] > 1 || with->groups > 1 || !fits)
         return qs_fail(QS_UNSUPPORTED, "integer input gradients of oneDNN are for stride 1, one group and padding below the kernel");
     const qs__layout diff_dst = activation(one, QS_DIFF_DST, types->operands), diff_src = activation(one, QS_DIFF_SRC, types->dst);
     const qs__layout plain = qs__cpu_weights(&turned, 1, types->operands, false), any = qs__cpu_weights(&turned, 1, types->operands, true);
     qs__work_request request = request_of(one, QS__CONVOLUTION, &diff_dst, &any, NULL, &diff_src);
-    request.padding[0] = padding[0], request.padding[1] = padding[1];
+    memcpy(request.padding, padding, sizeof padding);
+    memcpy(request.padding_behind, behind, sizeof behind);
     qs__gemm_epilogue epilogue;
     QS_TRY(qs__gemm_epilogue_start(chain, types, 4, &epilogue));
     QS_TRY(qs__gemm_epilogue_plan(chain, &epilogue, request));

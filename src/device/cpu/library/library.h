@@ -60,7 +60,8 @@ typedef struct qs__work_request {
     const qs__layout *src, *weights, *dst;
     const qs__layout *bias;            /* or its gradient: fp32 [O], matmul [1, N]; NULL: none */
     const qs__layout *factors, *terms; /* dst × factors + terms, fp32, axes of extent 1 repeated; NULL: none. Terms need factors */
-    int64_t step[QS__LAYOUT_AXES], padding[QS__LAYOUT_AXES]; /* of convolutions: height, width */
+    /* Of convolutions: height, width. Gap: places left out between two taps; padding: before and behind. */
+    int64_t step[QS__LAYOUT_AXES], gap[QS__LAYOUT_AXES], padding[QS__LAYOUT_AXES], padding_behind[QS__LAYOUT_AXES];
 } qs__work_request;
 
 /* Operands of work; gradients go by the name of what they are gradients of. A reorder reads SRC and writes DST. */

@@ -33,8 +33,9 @@ static dnnl_status_t forward(dnnl_engine_t engine, const qs__work_request *reque
                              qs__description bias, qs__description dst, const_dnnl_primitive_attr_t attributes,
                              dnnl_primitive_desc_t *out) {
     dnnl_convolution_desc_t operation;
-    const dnnl_status_t status = dnnl_convolution_forward_desc_init(&operation, dnnl_forward_training, dnnl_convolution_direct, src,
-                                                                    weights, bias, dst, request->step, request->padding, request->padding);
+    const dnnl_status_t status =
+        dnnl_dilated_convolution_forward_desc_init(&operation, dnnl_forward_training, dnnl_convolution_direct, src, weights, bias, dst,
+                                                   request->step, request->gap, request->padding, request->padding_behind);
     return status == dnnl_success ? dnnl_primitive_desc_create(out, &operation, attributes, engine, NULL) : status;
 }
 
@@ -46,11 +47,12 @@ dnnl_status_t qs__library_convolution(dnnl_engine_t engine, const qs__work_reque
     dnnl_status_t status = forward(engine, request, by->hint_src, by->hint_weights, NULL, by->hint_dst, NULL, &hint);
     if (status != dnnl_success) return status;
     if (request->kind == QS__CONVOLUTION_INPUT_GRADIENT) {
-        status = dnnl_convolution_backward_data_desc_init(&operation, dnnl_convolution_direct, by->src, by->weights, by->dst, request->step,
-                                                          request->padding, request->padding);
+        status = dnnl_dilated_convolution_backward_data_desc_init(&operation, dnnl_convolution_direct, by->src, by->weights, by->dst,
+                                                                  request->step, request->gap, request->padding, request->padding_behind);
     } else {
-        status = dnnl_convolution_backward_weights_desc_init(&operation, dnnl_convolution_direct, by->src, by->weights, by->bias, by->dst,
-                                                             request->step, request->padding, request->padding);
+        status = dnnl_dilated_convolution_backward_weights_desc_init(&operation, dnnl_convolution_direct, by->src, by->weights, by->bias,
+                                                                     by->dst, request->step, request->gap, request->padding,
+                                                                     request->padding_behind);
     }
     if (status == dnnl_success) status = dnnl_primitive_desc_create(out, &operation, attributes, engine, hint);
     dnnl_primitive_desc_destroy(hint);

@@ -23,13 +23,12 @@ dnnl_status_t qs__library_matmul(dnnl_engine_t engine, const qs__described *by, 
     return dnnl_matmul_primitive_desc_create(out, engine, by->src, by->weights, by->bias, by->dst, attributes);
 }
 
-static const dnnl_dims_t undilated = {0};
-
 static dnnl_status_t forward(dnnl_engine_t engine, const qs__work_request *request, qs__description src, qs__description weights,
                              qs__description bias, qs__description dst, const_dnnl_primitive_attr_t attributes,
                              dnnl_primitive_desc_t *out) {
     return dnnl_convolution_forward_primitive_desc_create(out, engine, dnnl_forward_training, dnnl_convolution_direct, src, weights, bias,
-                                                          dst, request->step, undilated, request->padding, request->padding, attributes);
+                                                          dst, request->step, request->gap, request->padding, request->padding_behind,
+                                                          attributes);
 }
 
 dnnl_status_t qs__library_convolution(dnnl_engine_t engine, const qs__work_request *request, const qs__described *by,
@@ -40,12 +39,12 @@ dnnl_status_t qs__library_convolution(dnnl_engine_t engine, const qs__work_reque
     if (status != dnnl_success) return status;
     if (request->kind == QS__CONVOLUTION_INPUT_GRADIENT) {
         status = dnnl_convolution_backward_data_primitive_desc_create(out, engine, dnnl_convolution_direct, by->src, by->weights, by->dst,
-                                                                      request->step, undilated, request->padding, request->padding, hint,
-                                                                      attributes);
+                                                                      request->step, request->gap, request->padding,
+                                                                      request->padding_behind, hint, attributes);
     } else {
         status = dnnl_convolution_backward_weights_primitive_desc_create(out, engine, dnnl_convolution_direct, by->src, by->weights,
-                                                                         by->bias, by->dst, request->step, undilated, request->padding,
-                                                                         request->padding, hint, attributes);
+                                                                         by->bias, by->dst, request->step, request->gap, request->padding,
+                                                                         request->padding_behind, hint, attributes);
     }
     dnnl_primitive_desc_destroy(hint);
     return status;

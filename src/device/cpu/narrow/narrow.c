@@ -224,7 +224,8 @@ static void unit_advance(const job *j, int64_t index, const void *image, const v
     for (int r = 0; r < QS__NARROW_ROWS; r++) {
         const int64_t row = u.row + (r < u.rows ? r : u.rows - 1), tap = row / p->group_inputs, input = row % p->group_inputs;
         const int64_t line = tap / p->view.kernel[1], column = tap % p->view.kernel[1];
-        tile.a[r] = element(p, image, (line * p->image.padded_width + column) * p->image.channels + u.group * p->group_inputs + input);
+        const int64_t pixel = line * p->view.dilation[0] * p->image.padded_width + column * p->view.dilation[1];
+        tile.a[r] = element(p, image, pixel * p->image.channels + u.group * p->group_inputs + input);
         qs__narrow_draw_keys(j->one, j->run, r, row, &tile);
     }
     tile.b = element(p, diff, first);

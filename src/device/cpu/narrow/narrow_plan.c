@@ -107,10 +107,15 @@ static qs__narrow_image image_of(const qs__geometry *view, int64_t top, int64_t 
     return out;
 }
 
+/* Places from the first tap of a window to its last. */
+static int64_t reach_of(const qs__geometry *view, int axis) {
+    return (view->kernel[axis] - 1) * view->dilation[axis];
+}
+
 static void set_windows(qs__narrow_plan *p) {
     const qs__geometry *v = &p->view;
-    p->image = image_of(v, v->padding[0], v->padding[1], (v->out_height - 1) * v->stride[0] + v->kernel[0],
-                        (v->out_width - 1) * v->stride[1] + v->kernel[1]);
+    p->image = image_of(v, v->padding[0], v->padding[1], (v->out_height - 1) * v->stride[0] + reach_of(v, 0) + 1,
+                        (v->out_width - 1) * v->stride[1] + reach_of(v, 1) + 1);
     p->line_step = v->stride[0] * p->image.padded_width * v->channels;
     p->pixel_step = v->stride[1] * v->channels;
 }
@@ -121,14 +126,14 @@ static void set_forward(qs__narrow_plan *p) {
     p->group_products = p->group_inputs;
     p->grids = 1;
     p->grid_lines = p->view.out_height;
-    p->read_step = p->view.stride[0], p->read_lines = p->view.kernel[0];
+    p->read_step = p->view.stride[0], p->read_lines = reach_of(&p->view, 0) + 1;
     p->result_step[0] = p->result_step[1] = 1;
     set_windows(p);
 }
 
-/* Zeros in front of the results along an axis: result (0 + padding - (kernel - 1)) / stride is the first that is read. */
+/* Zeros in front of the results along an axis: result (0 + padding - reach) / stride is the first that is read. */
 static int64_t zeros_before(const qs__narrow_plan *p, int axis) {
-    return ceiling(most(0, p->view.kernel[axis] - 1 - p->view.padding[axis]), p->view.stride[axis]);
+    return ceiling(most(0, reach_of(&p->view, axis) - p->view.padding[axis]), p->view.stride[axis]);
 }
 
 static void set_input_gradient(qs__narrow_plan *p) {
@@ -256,24 +261,35 @@ static void put_run(writer *to, int64_t a, int64_t b, int64_t addition, int64_t 
     }
 }
 
-/* Kernel positions of an axis that pixels with this remainder of the stride have: kernel + stride · n for n = 0, 1, ..., the first at
- * result `result` of the first pixel, each later one a result before. */
+/* Kernel positions of an axis that pixels with this remainder of the stride have: kernel + step · n for n = 0, 1, ..., the first at result
+ * `result` of the first pixel, each later one `back` results before. */
 typedef struct positions {
-    int64_t kernel, result;
+    int64_t kernel, result, step, back;
 } positions;
 
 static positions positions_of(const qs__narrow_plan *p, int axis, int64_t remainder) {
-    const int64_t kernel = (remainder + p->view.padding[axis]) % p->view.stride[axis];
-    return (positions){kernel, (remainder + p->view.padding[axis] - kernel) / p->view.stride[axis]};
+    const int64_t stride = p->view.stride[axis], dilation = p->view.dilation[axis], place = remainder + p->view.padding[axis];
+    positions out = {.step = 1};
+    while (out.step * dilation % stride)
+        out.step++;
+    out.back = out.step * dilation / stride;
+    while (out.kernel < out.step && (place - out.kernel * dilation) % stride)
+        out.kernel++;
+    if (out.kernel == out.step)
+        out.kernel = p->view.kernel[axis]; /* none meets these pixels */
+    else
+        out.result = (place - out.kernel * dilation) / stride;
+    return out;
 }
 
 static int64_t input_gradient_pieces(const qs__narrow_plan *p, int64_t g, qs__narrow_piece *piece) {
     writer to = {.plan = p, .piece = piece, .a_step = 1, .b_step = QS__NARROW_COLUMNS};
-    const int64_t down = positions_of(p, 0, g / p->view.stride[1]).kernel, right = positions_of(p, 1, g % p->view.stride[1]).kernel;
-    for (int64_t kh = down; kh < p->view.kernel[0]; kh += p->view.stride[0])
-        for (int64_t kw = right; kw < p->view.kernel[1]; kw += p->view.stride[1]) {
+    const positions down = positions_of(p, 0, g / p->view.stride[1]), right = positions_of(p, 1, g % p->view.stride[1]);
+    for (int64_t kh = down.kernel; kh < p->view.kernel[0]; kh += down.step)
+        for (int64_t kw = right.kernel; kw < p->view.kernel[1]; kw += right.step) {
             const int64_t first = (kh * p->view.kernel[1] + kw) * p->group_outputs;
-            const int64_t back = (kh - down) / p->view.stride[0] * p->line_step + (kw - right) / p->view.stride[1] * p->pixel_step;
+            const int64_t lines = (kh - down.kernel) / down.step * down.back, pixels = (kw - right.kernel) / right.step * right.back;
+            const int64_t back = lines * p->line_step + pixels * p->pixel_step;
             put_run(&to, -back, first * QS__NARROW_COLUMNS, first, p->group_outputs);
         }
     close_chunk(&to);
@@ -284,7 +300,8 @@ static int64_t input_gradient_pieces(const qs__narrow_plan *p, int64_t g, qs__na
 static int64_t forward_pieces(const qs__narrow_plan *p, qs__narrow_piece *piece) {
     writer to = {.plan = p, .piece = piece, .a_step = 1, .b_step = QS__NARROW_COLUMNS};
     for (int64_t t = 0; t < p->taps; t++) {
-        const int64_t from = (t / p->view.kernel[1] * p->image.padded_width + t % p->view.kernel[1]) * p->image.channels;
+        const int64_t line = t / p->view.kernel[1] * p->view.dilation[0], column = t % p->view.kernel[1] * p->view.dilation[1];
+        const int64_t from = (line * p->image.padded_width + column) * p->image.channels;
         put_run(&to, from, t * p->group_inputs * QS__NARROW_COLUMNS, t * p->group_inputs, p->group_inputs);
     }
     put_last(&to);

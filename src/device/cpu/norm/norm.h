@@ -4,6 +4,7 @@
 #define QSYNC_DEVICE_CPU_NORM_H
 
 #include "cpu/staging.h"
+#include "qsync/norm.h"
 
 /* Rows of a multiple of 8, so that mask bytes are whole, and few enough that they stay in the first cache from one pass to the next. */
 int64_t qs__norm_cache_rows(int64_t channels);

@@ -86,42 +86,55 @@ typedef struct qs_operand {
 } qs_operand;
 
 typedef struct qs_attributes {
-    int kernel[2];         /* height, width; conv2d, max_pool, average_pool */
-    int stride[2];         /* 0 means 1 */
-    int padding[2];        /* symmetric zero padding (pools: padded values never win, averages count them not) */
-    int groups;            /* 0 means 1; conv2d, channel_shuffle */
-    int offset;            /* slice: the first channel or position taken */
-    int axis;              /* 0 or 1 (channels-last: innermost in memory): whose indices have a step each, with per_channel; or along which
+    int kernel[2];        /* height, width; conv2d, conv_transpose, max_pool, average_pool */
+    int stride[2];        /* 0 means 1 */
+    int dilation[2];      /* places from one tap of the window to the next; 0 means 1 */
+    int padding[2];       /* zeros above and to the left (pools: padded values never win, averages count them not) */
+    int padding_more[2];  /* so many more below and to the right; less where negative; 0: as many */
+    int groups;           /* 0 means 1; conv2d, channel_shuffle */
+    int offset;           /* slice: the first channel or position taken */
+    int axis;             /* 0 or 1 (channels-last: innermost in memory): whose indices have a step each, with per_channel; or along which
                             * values are transformed, with hadamard */
-    int hadamard;          /* block of a Hadamard transform, 2 ... QS_MOST_HADAMARD; 0: none. absmax, quantize: of the values that they see;
+    int hadamard;         /* block of a Hadamard transform, 2 ... QS_MOST_HADAMARD; 0: none. absmax, quantize: of the values that they see;
                             * weight_gradient: both factors were transformed over the samples, which only diff_bias has to know */
-    int shifts;            /* number of shift groups (ShiftQuant) of the grouped operand that the sum runs over; 0: none */
-    double epsilon;        /* normalisations: added to the spread; adam */
-    double momentum;       /* batch norms: share of the batch in running statistics (new = (1-m) old + m batch); sgd */
-    double probability;    /* dropout: of an element to be dropped */
-    double ceiling;        /* relu, or with the attribute `relu`: the largest result (ReLU6: 6); 0: none */
-    double beta1, beta2;   /* adam */
-    double weight_decay;   /* sgd, adam */
-    double clip_norm;      /* clip_norm: the bound */
-    double vocabulary;     /* embedding: rows of the table */
-    double heads;          /* attention, matmul, rotary: matrices that lie side by side in the channels of a sequence */
-    double key_heads;      /* attention, matmul: those of keys and values, each read by heads / key_heads of the others; 0: as many */
-    double causal;         /* attention, softmax: 1: position m sees the positions up to m */
-    double window;         /* the same two: 1 or more: position m sees k where |m - k| is below it; 0: none */
-    double sequences;      /* attention, positions, position: so many, of equal lengths, one behind the other in the positions; 0: 1 */
-    double along;          /* concat, slice: 1: along positions, not channels */
-    double transposed;     /* matmul: 1: the second factor is taken transposed */
-    double merged;         /* matmul: 1: the results of heads lie side by side in the channels of a sequence */
-    double scale;          /* softmax: what values are multiplied by before; 0: 1 */
-    double base;           /* rotary: of the wave lengths */
-    double position;       /* position: which one is taken, from the end where it is negative */
-    double approximate;    /* gelu: 1: by tanh */
-    double context;        /* cached_attention: places of its caches */
+    int shifts;           /* number of shift groups (ShiftQuant) of the grouped operand that the sum runs over; 0: none */
+    double epsilon;       /* normalisations: added to the spread; adam */
+    double momentum;      /* batch norms: share of the batch in running statistics (new = (1-m) old + m batch); sgd */
+    double probability;   /* dropout: of an element to be dropped */
+    double ceiling;       /* relu, or with the attribute `relu`: the largest result (ReLU6: 6); 0: none */
+    double beta1, beta2;  /* adam */
+    double weight_decay;  /* sgd, adam */
+    double clip_norm;     /* clip_norm: the bound */
+    double vocabulary;    /* embedding: rows of the table */
+    double heads;         /* attention, matmul, rotary: matrices that lie side by side in the channels of a sequence */
+    double key_heads;     /* attention, matmul: those of keys and values, each read by heads / key_heads of the others; 0: as many */
+    double causal;        /* attention, softmax: 1: position m sees the positions up to m */
+    double window;        /* the same two: 1 or more: position m sees k where |m - k| is below it; 0: none */
+    double sequences;     /* attention, positions, position: so many, of equal lengths, one behind the other in the positions; 0: 1 */
+    double along;         /* concat, slice: 1: along positions, not channels */
+    double transposed;    /* matmul: 1: the second factor is taken transposed */
+    double merged;        /* matmul: 1: the results of heads lie side by side in the channels of a sequence */
+    double scale;         /* softmax: what values are multiplied by before; 0: 1 */
+    double base;          /* rotary: of the wave lengths */
+    double position;      /* position: which one is taken, from the end where it is negative */
+    double approximate;   /* gelu: 1: by tanh */
+    double context;       /* cached_attention: places of its caches */
+    double size;          /* local_response_norm: channels of a sum */
+    double alpha, beta;   /* local_response_norm: factor and power of a sum */
+    double bias;          /* local_response_norm: added to a sum */
+    double mode;          /* pad, resize: what is written; see there */
+    double value;         /* pad: of what is written around the image */
+    double height, width; /* resize: extents of the result; 0: they follow from its scales */
+    double scale_height;  /* resize: of the result over the image; 0: what the extents say */
+    double scale_width;
+    double coordinates;    /* resize: how places of the result lie on the image; see there */
+    double nearest;        /* resize: how a place is rounded; see there */
     qs_rounding rounding;  /* cast, quantize, round */
     qs_overflow overflow;  /* cast, round */
     const qs_format *to;   /* round: the float format whose values it leaves; NULL elsewhere */
     bool batched;          /* cast, quantize, round, dropout: axis N is samples, random counters follow the global sample */
     bool relu;             /* normalisations: a relu behind, done in the same kernel */
+    bool count_padding;    /* average_pool: a mean is over the whole window, zeros of the padding included */
     bool accumulate;       /* backward passes of operators that may share their table: its gradient is added to what stands there */
     bool per_channel;      /* absmax, quantize, dequantize: a step for each index of `axis`; statistics: channels on axis 0, not 1 */
     qs_narrow accumulator; /* of products of floats: what each sum is formed in; all 0: the device's own (fp32 or better) */
@@ -234,7 +247,7 @@ typedef struct qs_parameter_rule {
 
 /* A number among the attributes that an operator declares as its own, under whose name it stands in texts of cases. Of optimisers it is a
  * hyperparameter: a field of the job's optimizer and an option of the program, too. */
-#define QS_MOST_SETTINGS 6
+#define QS_MOST_SETTINGS 8
 typedef struct qs_setting {
     const char *name;   /* "weight_decay"; NULL behind the last */
     size_t field;       /* where it lies in qs_attributes */
@@ -275,12 +288,14 @@ typedef struct qs_optimizer {
 } qs_optimizer;
 
 enum {
-    QS_TAKES_WINDOW = 1, /* kernel, stride, padding */
+    QS_TAKES_WINDOW = 1, /* kernel, stride, dilation, padding */
     QS_TAKES_GROUPS = 2,
     QS_TAKES_OFFSET = 4,
     QS_TAKES_BATCHED = 8,
     QS_TAKES_OUTPUTS = 16, /* a number of outputs */
-    QS_TAKES_BIAS = 32     /* may have one */
+    QS_TAKES_BIAS = 32,    /* may have one */
+    QS_TAKES_PADDING = 64, /* padding without a window */
+    QS_TAKES_COUNT = 128   /* count_padding */
 };
 
 typedef struct qs_op qs_op;
@@ -318,8 +333,8 @@ struct qs_op {
     const char *const *cases;
 };
 
-/* Puts the standard where a setting is 0 (but those of optimisers, which their job gives), and 1 for a stride or groups of 0. Graphs do
- * so when a node is added, and so does qs_case_make. */
+/* Puts the standard where a setting is 0 (but those of optimisers, which their job gives), and 1 for a stride, dilation or groups of 0.
+ * Graphs do so when a node is added, and so does qs_case_make. */
 QS_API void qs_attributes_complete(const qs_op *op, qs_attributes *attributes);
 /* Output shape of an operator by its infer rule. */
 QS_API qs_status qs_op_infer(const qs_op *op, const qs_attributes *attributes, const qs_shape *src, int64_t outputs, qs_shape *dst);
@@ -434,7 +449,10 @@ QS_API float qs_clip_norm_factor(double bound, double squares, double loss_scale
  *   relu                 positive part, ceiling where x >= ceiling > 0; a NaN passes (mask bit 1). Mask bit i & 7 of byte i >> 3 is
  *                        element i in memory order: 1 where 0 < x < ceiling
  *   max_pool             mask: kh · kernel[1] + kw of the first maximum in the window (padding counted in kh, kw); a NaN wins
- *   average_pool         mean over the window's elements inside the image: padding counts not. Pools need padding < kernel
+ *   conv2d, pools        result r reads places r · stride - padding + k · dilation for k = 0 ... kernel - 1. There are as many results as
+ *                        windows that lie in `padding` + image + (`padding` + `padding_more`) places
+ *   average_pool         mean over the window's elements inside the image: padding counts not; with `count_padding` it does, so that
+ *                        every sum is divided by the elements of a whole window. A pool's windows must all reach the image
  *   global_average_pool  dst [N,C,1,1], or [N,C,1] of [N,C,L]
  *   dropout              element i is kept when qs_random_uniform(key, first + i) >= (float)probability; kept ones are scaled by
  *                        1/(1 - probability); key and first from qs_op_random_rows
@@ -482,19 +500,6 @@ typedef struct qs_random_rows {
     int64_t rows, per_row;
 } qs_random_rows;
 
-/* Shape of mean and spread for an input: one a channel, [C], or per_position one a position in memory order, [N·H·W]. */
-QS_API qs_shape qs_norm_vector(const qs_norm *norm, const qs_shape *src);
-/* 1/sqrt(spread + epsilon) for a variance, 1/(spread + epsilon) for a deviation. */
-QS_API double qs_norm_inverse(const qs_norm *norm, double spread, double epsilon);
-/* Rounds means, given in units of src_step, as the ..._int8 operators do; returns p. */
-QS_API int qs_norm_round_means(int64_t channels, double *means);
-/* The same with a p for each value by itself, of at most 8: what layer norms do to means of positions; and to their deviations, none of
- * which is below 1/4. */
-QS_API void qs_norm_round_each(int64_t count, float *values);
-QS_API void qs_norm_round_deviations(int64_t count, float *values);
-/* The same for the other vectors; dst may be src. */
-QS_API void qs_norm_round_vector(int64_t channels, const double *src, double *dst);
-
 /* ---- Cases ------------------------------------------------------------------------------------------------------------ */
 
 typedef struct qs_case {
@@ -529,17 +534,6 @@ QS_API uint64_t qs_case_hash(const qs_case *one);
 QS_API double qs_case_bytes(const qs_case *one);
 /* Runs the reference kernel. */
 QS_API qs_status qs_case_reference(const qs_case *one, const qs_tensor *operands, const qs_run *run);
-
-/* What 8 bits do to the values x̂ = (x - mean) · inverse of a quantized normalisation, before scale and shift: sums over all elements,
- * beside the same normalisation of unrounded x with its own mean and spread, in double (ShiftQuant, appendix C.2). */
-typedef struct qs_norm_gap {
-    double distance2;   /* Σ (rounded x̂ - x̂)²: x, mean and spread are rounded */
-    double statistics2; /* Σ (rounded x̂ - x̂ of the rounded x)²: what of it mean and spread do */
-    double norm2;       /* Σ x̂² */
-} qs_norm_gap;
-/* Adds one forward pass of a quantized normalisation: the case, its operands as the pass left them, and the fp32 values, in memory order,
- * that its codes were made from. */
-QS_API qs_status qs_norm_gap_add(const qs_case *one, const qs_tensor *operands, const float *unrounded, qs_norm_gap *sum);
 
 /* The ids of a case are rows of its table, or positions of its sequence (gather); QS_USAGE names the first that is none. */
 QS_API qs_status qs_ids_check(const qs_case *one, const int32_t *ids);

@@ -174,8 +174,8 @@ typedef struct qs_graph_operator {
     int inputs;
     char input[QS_GRAPH_MOST_INPUTS][QS_NAME];
     int64_t outputs;
-    bool bias, batched;
-    int kernel[2], stride[2], padding[2], groups, offset; /* as in qs_attributes */
+    bool bias, batched, count_padding;
+    int kernel[2], stride[2], dilation[2], padding[2], padding_more[2], groups, offset; /* as in qs_attributes */
     int settings;
     qs_graph_setting *setting;
     int origins; /* of its parameters; those that are not listed have none */
