@@ -40,7 +40,7 @@ int name_columns(int least, const char *name);
 int node_columns(const qs_graph *graph);
 /* model[QS_MODEL] becomes the graph.json in a file's folder, where one is: what a run was is there, by whatever name. */
 qs_status job_model_beside(const char *file, char *model);
-const char *optimizer_names(void); /* "sgd or adam" */
+const char *optimizer_names(void); /* "sgd, adam" */
 /* The job of a plan in place of the table's defaults. A plan written by hand may say nothing of the job: then it is the command line's.
  * Otherwise the plan's job decides what its schedule depends on. What stands on the command line all the same is kept, so that the trainer
  * refuses a contradiction instead of ignoring it. */

@@ -14,8 +14,9 @@
 typedef struct setting_option {
     const char *setting; /* "weight_decay" */
     char option[32];     /* "weight-decay" */
-    char owners[96];     /* "of sgd (0.0005), adam (0.01)" */
-    char help[256];      /* what it is for each of them */
+    char owners[160];    /* "of sgd (0.0005), adam (0.01)" */
+    char help[512];      /* what it is for each of them: "sgd (0.9), nesterov (0.9): part of ...; adam (0.01): ..." */
+    const char *text;    /* of those whose names stand last in it, behind which it is still to stand */
 } setting_option;
 
 static setting_option known[MOST_SETTINGS];
@@ -46,13 +47,16 @@ static setting_option *option_of(const char *setting) {
 }
 
 static void optimizer_read(const qs_op *op) {
-    append(names_help, sizeof names_help, "%s%s", names_help[0] ? " or " : "", op->name);
+    append(names_help, sizeof names_help, "%s%s", names_help[0] ? ", " : "", op->name);
     for (int i = 0; i < qs_op_settings(op); i++) {
         const qs_setting *one = &op->setting[i];
         setting_option *option = option_of(one->name);
         if (!option) continue;
-        append(option->owners, sizeof option->owners, "%s %s (%g)", option->help[0] ? "," : "", op->name, one->standard);
-        append(option->help, sizeof option->help, "%s%s: %s (%g)", option->help[0] ? "; " : "", op->name, one->text, one->standard);
+        const bool alike = option->text && strcmp(option->text, one->text) == 0;
+        if (option->text && !alike) append(option->help, sizeof option->help, ": %s", option->text);
+        append(option->owners, sizeof option->owners, "%s %s (%g)", option->text ? "," : "", op->name, one->standard);
+        append(option->help, sizeof option->help, "%s%s (%g)", alike ? ", " : option->text ? "; " : "", op->name, one->standard);
+        option->text = one->text;
     }
 }
 
@@ -61,6 +65,8 @@ static void list_read(void) {
     if (settings > 0) return;
     for (size_t i = 0; (name = qs_optimizer_name_at(i)) != NULL; i++)
         optimizer_read(qs_op_of(name));
+    for (int i = 0; i < settings; i++)
+        append(known[i].help, sizeof known[i].help, ": %s", known[i].text);
 }
 
 const char *optimizer_names(void) {

@@ -5,8 +5,8 @@
  * such as pass 2^32. */
 #include "device_support.h"
 
-static const char *const operators[] = {"cast",         "round",     "absmax",     "quantize", "dequantize",
-                                        "finite_check", "clip_norm", "statistics", "sgd",      "adam"};
+static const char *const operators[] = {"cast",       "round", "absmax",   "quantize", "dequantize", "finite_check", "clip_norm",
+                                        "statistics", "sgd",   "nesterov", "adagrad",  "adam",       "adam_l2"};
 
 #define CAST(F, G, S) "cast/forward src=" F S " dst=" G S
 #define ROUND(S, A) "round/forward src=fp32" S " dst=fp32" S " counts=fp32[4]" A

@@ -87,7 +87,7 @@ TEST(refusals) {
     refuse("\"step\"", "\"stairs\"", "rate.schedule: \"stairs\" is no schedule: constant, step, cosine");
     refuse("0.85", "1.1", "optimizer.momentum: 1.1 is outside 0 .. 1");
     refuse("\"sgd\"", "\"adam\"", "optimizer: unknown field \"momentum\"; fields are: name beta1 beta2 epsilon weight_decay");
-    refuse("\"sgd\"", "\"relu\"", "optimizer.name: relu is no optimiser: there are sgd, adam");
+    refuse("\"sgd\"", "\"relu\"", "optimizer.name: relu is no optimiser: there are sgd, nesterov, adagrad, adam, adam_l2");
     refuse("\"sgd\"", "7", "optimizer.name: must be a text, is an integer");
     refuse("0.75", "1.5", "rate.layer_decay: 1.5 is outside 1e-06 .. 1");
     refuse("0.125", "1.25", "label_smoothing: 1.25 is outside 0 .. 1");

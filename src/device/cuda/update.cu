@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Optimisers, and clipping before them. Every operation is fp32 and rounded, as op/sgd.c and op/adam.c have it: the same bits. */
+/* Optimisers, and clipping before them. Every operation is fp32 and rounded, as the files of op have it: the same bits. */
 #include "cuda/update_jobs.h"
 #include "cuda/values.cuh"
 
@@ -75,17 +75,46 @@ QS_CUDA_GLOBAL(sgd, qs__cuda_update_job) {
     });
 }
 
+QS_CUDA_GLOBAL(nesterov, qs__cuda_update_job) {
+    enum { UNSCALE, MOMENTUM, DECAY, RATE };
+    update_all<1>(job, [](const float *term, float gradient, float &weight, float *velocity) {
+        const float step = gradient * term[UNSCALE] + term[DECAY] * weight;
+        velocity[0] = term[MOMENTUM] * velocity[0] + step;
+        weight = weight - term[RATE] * (step + term[MOMENTUM] * velocity[0]);
+    });
+}
+
+QS_CUDA_GLOBAL(adagrad, qs__cuda_update_job) {
+    enum { UNSCALE, EPSILON, DECAY, RATE };
+    update_all<1>(job, [](const float *term, float gradient, float &weight, float *squares) {
+        const float step = gradient * term[UNSCALE] + term[DECAY] * weight;
+        squares[0] = squares[0] + step * step;
+        weight = weight - term[RATE] * (step / (sqrtf(squares[0]) + term[EPSILON]));
+    });
+}
+
 QS_CUDA_DEVICE float normal(float x) {
     return fabsf(x) < 0x1p-126f ? 0.0f : x;
 }
 
+enum { UNSCALE, BETA1, REST1, BETA2, REST2, ROOT, EPSILON, STEP, DECAY };
+
+/* adam_step of op/adam.h. */
+QS_CUDA_DEVICE float adam_step(const float *term, float g, float *moment) {
+    moment[0] = normal(term[BETA1] * moment[0] + term[REST1] * g);
+    moment[1] = normal(term[BETA2] * moment[1] + term[REST2] * g * g);
+    return term[STEP] * (moment[0] / (sqrtf(moment[1]) * term[ROOT] + term[EPSILON]));
+}
+
 QS_CUDA_GLOBAL(adam, qs__cuda_update_job) {
-    enum { UNSCALE, BETA1, REST1, BETA2, REST2, ROOT, EPSILON, STEP, SHRINK };
     update_all<2>(job, [](const float *term, float gradient, float &weight, float *moment) {
-        const float g = gradient * term[UNSCALE];
-        moment[0] = normal(term[BETA1] * moment[0] + term[REST1] * g);
-        moment[1] = normal(term[BETA2] * moment[1] + term[REST2] * g * g);
-        weight = weight - (term[STEP] * (moment[0] / (sqrtf(moment[1]) * term[ROOT] + term[EPSILON])) + term[SHRINK] * weight);
+        weight = weight - (adam_step(term, gradient * term[UNSCALE], moment) + term[DECAY] * weight);
+    });
+}
+
+QS_CUDA_GLOBAL(adam_l2, qs__cuda_update_job) {
+    update_all<2>(job, [](const float *term, float gradient, float &weight, float *moment) {
+        weight = weight - adam_step(term, gradient * term[UNSCALE] + term[DECAY] * weight, moment);
     });
 }
 

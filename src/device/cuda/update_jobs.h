@@ -7,7 +7,7 @@
 
 enum { QS__CUDA_TERMS = 12, QS__CUDA_STATES = 2 };
 
-/* Addresses of fp32 values; of one flag, or 0: nothing is updated where it is 0. The terms are those of the operator (op/sgd.c, adam.c). */
+/* Addresses of fp32 values; of one flag, or 0: nothing is updated where it is 0. The terms are those of the operator (op/sgd.c, ...). */
 typedef struct qs__cuda_update_job {
     uint64_t gradient, weights, state[QS__CUDA_STATES], flag;
     int64_t count;
