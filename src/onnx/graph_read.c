@@ -191,7 +191,7 @@ static int opset_of(const qs__reader *reader, const qs__call *call, const char *
     return call && call->caller ? opset_of(reader, call->caller, domain) : call ? opset_of(reader, NULL, domain) : 0;
 }
 
-/* A NodeProto but for its sub-graphs: names of inputs and outputs, by what they are in the graph, and attributes with references resolved. */
+/* A NodeProto but for its sub-graphs: inputs and outputs by their names in the graph, and attributes with references resolved. */
 static qs_status node_read(qs__reader *reader, qs__wire from, qs__call *call, qs_onnx_node *out, const char ***inputs,
                            const char ***outputs, const char **overload) {
     qs_onnx_memory *memory = reader->place.memory;

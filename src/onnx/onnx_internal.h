@@ -86,6 +86,18 @@ bool qs__tensor_count(int rank, const int64_t *dim, int64_t *count);
 /* Bytes of `count` elements in `data`. */
 size_t qs__tensor_bytes(qs_onnx_type type, int64_t count);
 
+/* ---- Arithmetic of extents (extent.c) ------------------------------------------------------------------------------------------- */
+
+extern const qs_onnx_extent qs__extent_unknown, qs__extent_batch, qs__extent_length;
+/* Unknown where an operand is, or the result has other powers, or does not fit. */
+qs_onnx_extent qs__extent_add(const qs_onnx_extent *a, const qs_onnx_extent *b);
+qs_onnx_extent qs__extent_subtract(const qs_onnx_extent *a, const qs_onnx_extent *b);
+qs_onnx_extent qs__extent_multiply(const qs_onnx_extent *a, const qs_onnx_extent *b);
+/* Where b divides a for every N and L. */
+qs_onnx_extent qs__extent_divide(const qs_onnx_extent *a, const qs_onnx_extent *b);
+/* -1, 0 or 1 where a is below, equal to or above b for all N and L of at least 1; false where that depends on them. */
+bool qs__extent_compare(const qs_onnx_extent *a, const qs_onnx_extent *b, int *order);
+
 /* ---- Reading graphs (attribute.c, call.c, graph_read.c, order.c) -------------------------------------------------------------- */
 
 /* An AttributeProto; of graphs, which the graph's reader reads, the number alone. */

@@ -87,20 +87,21 @@ QS_API const char *qs_onnx_tensor_text(const qs_onnx_tensor *tensor, char text[Q
 /* ---- Extents with symbols ---------------------------------------------------------------------------------------------- */
 
 /* An integer that may depend on the batch N and one varying length L: the sum of term[n][l] × N^n × L^l. Products and quotients that leave
- * these powers are unknown, and are never guessed. */
+ * these powers are unknown, and are never guessed. An extent that is not known has INT64_MIN in term[1][2]. */
 typedef struct qs_onnx_extent {
     int64_t term[2][3];
 } qs_onnx_extent;
 
 QS_API qs_onnx_extent qs_onnx_extent_of(int64_t value);
+QS_API bool qs_onnx_extent_is_known(const qs_onnx_extent *extent);
 QS_API bool qs_onnx_extent_equal(const qs_onnx_extent *a, const qs_onnx_extent *b);
-/* True where it depends on neither; then *value (NULL: not wanted) is it. */
+/* True where it is known and depends on neither; then *value (NULL: not wanted) is it. */
 QS_API bool qs_onnx_extent_is_fixed(const qs_onnx_extent *extent, int64_t *value);
 /* True where it is just N. */
 QS_API bool qs_onnx_extent_is_batch(const qs_onnx_extent *extent);
 /* Its value for a batch and a length. */
 QS_API int64_t qs_onnx_extent_at(const qs_onnx_extent *extent, int64_t batch, int64_t length);
-/* "12", "N", "4 N L + 1" into text[96]; returns it. */
+/* "12", "N", "4 N L + 1", "?" into text[96]; returns it. */
 #define QS_ONNX_EXTENT_TEXT 96
 QS_API const char *qs_onnx_extent_text(const qs_onnx_extent *extent, char text[QS_ONNX_EXTENT_TEXT]);
 
@@ -251,9 +252,9 @@ typedef struct qs_onnx_binding {
 typedef struct qs_onnx_fold_options {
     size_t bindings;
     const qs_onnx_binding *binding;
-    bool
-        fixed_batch; /* axis 0 of inputs that the file fixes stays what it is; else it is taken as the batch N where all inputs agree in it */
-    bool parameters; /* parameters are constants like others: everything that does not depend on inputs is computed */
+    bool fixed_batch;  /* axis 0 of inputs that the file fixes stays what it is; else it is the batch N where all inputs agree in it */
+    bool keep_dropout; /* Dropout stays where its ratio is not 0, also in files made for inference, so that it can be trained with */
+    bool parameters;   /* parameters are constants like others: everything that does not depend on inputs is computed */
 } qs_onnx_fold_options;
 
 /* Shapes of all values, constants, and a smaller graph that computes the same outputs, in place: nodes whose results are constants are

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One node of a model: type and extents of what it writes, and its elements where they do not depend on inputs. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fold/fold.h"
+
+/* Elements that evaluators may read and write in one folding: beyond, nodes stay as they are. */
+#define MOST_WORK (INT64_C(1) << 28)
+
+static qs__fact fact_of_value(const qs_onnx_value *value) {
+    qs__fact fact = {.type = value->type, .rank = value->rank, .constant = value->extents};
+    if (value->rank > 0) memcpy(fact.extent, value->extent, (size_t)value->rank * sizeof *fact.extent);
+    if (value->constant && !value->repeats) fact.constant = value->constant;
+    return fact;
+}
+
+/* What the file declares fills what is not known; axis 0 may be a batch that the file fixed, and is left alone. */
+static void declared_fill(const qs_onnx_value *value, qs__fact *fact) {
+    if (fact->type == QS_ONNX_UNDEFINED) fact->type = value->declared_type;
+    if (fact->rank < 0 && value->declared_rank >= 0) {
+        fact->rank = value->declared_rank;
+        for (int i = 0; i < fact->rank; i++)
+            fact->extent[i] = qs__extent_unknown;
+    }
+    for (int i = 1; i < fact->rank && fact->rank == value->declared_rank; i++)
+        if (!qs_onnx_extent_is_known(&fact->extent[i]) && value->declared[i].value >= 0)
+            fact->extent[i] = qs_onnx_extent_of(value->declared[i].value);
+}
+
+static qs_status value_set(qs__folding *folding, qs_onnx_value *value, const qs__fact *fact) {
+    qs_onnx_extent *extents = NULL;
+    value->type = fact->type;
+    value->rank = fact->rank;
+    if (fact->rank < 0) return QS_OK;
+    QS_TRY(qs__onnx_take(folding->memory, (size_t)fact->rank, sizeof *extents, &extents));
+    memcpy(extents, fact->extent, (size_t)fact->rank * sizeof *extents);
+    value->extent = extents;
+    return QS_OK;
+}
+
+/* ---- Constants --------------------------------------------------------------------------------------------------------------------- */
+
+/* An integer tensor whose elements are all fixed, of the type that the value has. */
+static qs_status fixed_tensor(qs__folding *folding, const qs_onnx_tensor *symbols, qs_onnx_type type, qs_onnx_tensor *out, bool *fixed) {
+    const qs_onnx_extent *extents = symbols->data;
+    qs__array array;
+    void *data;
+    *fixed = false;
+    *out = *symbols;
+    out->type = type;
+    out->uniform = false;
+    QS_TRY(qs__array_make(type, symbols->count, &array));
+    qs_status status = QS_OK;
+    for (int64_t i = 0; i < symbols->count; i++) {
+        int64_t value;
+        if (!qs_onnx_extent_is_fixed(&extents[symbols->uniform ? 0 : i], &value)) goto done;
+        if (array.real)
+            array.real[i] = (double)value;
+        else
+            array.integer[i] = value;
+    }
+    QS_GOTO(qs__onnx_take(folding->memory, (size_t)symbols->count, qs__element_size(type), &data));
+    out->data = data;
+    QS_GOTO(qs__array_store(&array, false, out));
+    *fixed = true;
+done:
+    qs__array_release(&array);
+    return status;
+}
+
+/* Makes a value the constant that was computed for it. */
+static qs_status constant_set(qs__folding *folding, int index, const qs_onnx_tensor *tensor, bool repeats) {
+    qs_onnx_value *value = &folding->value[index];
+    qs_onnx_tensor *copy;
+    bool fixed = true;
+    QS_TRY(qs__onnx_take(folding->memory, 1, sizeof *copy, &copy));
+    *copy = *tensor;
+    if (tensor->type == QS_ONNX_EXTENTS) {
+        const qs_onnx_type type = value->type == QS_ONNX_UNDEFINED ? QS_ONNX_INT64 : value->type;
+        QS_TRY(fixed_tensor(folding, tensor, type, copy, &fixed));
+        if (!fixed) *copy = *tensor;
+    }
+    copy->name = value->name;
+    if (fixed)
+        value->constant = copy;
+    else
+        value->extents = copy;
+    value->repeats = repeats;
+    folding->computed[index] = true;
+    return QS_OK;
+}
+
+/* Whether a value may be an operand of an evaluator. */
+static bool is_usable(const qs__folding *folding, const qs__operator *row, const qs_onnx_value *value) {
+    if (value->extents) return true;
+    if (!value->constant) return false;
+    return !value->is_parameter || folding->options->parameters || (row->flags & QS__DEPENDS);
+}
+
+/* Extents with one sample in place of N. */
+static qs_status for_one_sample(qs__folding *folding, const qs_onnx_tensor *symbols, qs_onnx_tensor *out, bool *fixed) {
+    qs_onnx_tensor copy = *symbols;
+    qs_onnx_extent *extents;
+    QS_TRY(qs__onnx_take(folding->memory, (size_t)symbols->count, sizeof *extents, &extents));
+    for (int64_t i = 0; i < symbols->count; i++) {
+        const qs_onnx_extent *from = &((const qs_onnx_extent *)symbols->data)[symbols->uniform ? 0 : i];
+        extents[i] = *from;
+        if (!qs_onnx_extent_is_known(from)) continue;
+        for (int l = 0; l < 3; l++) {
+            extents[i].term[0][l] += from->term[1][l];
+            extents[i].term[1][l] = 0;
+        }
+    }
+    copy.data = extents;
+    copy.uniform = false;
+    return fixed_tensor(folding, &copy, QS_ONNX_INT64, out, fixed);
+}
+
+/* Whether the result is one sample's, N times over: N in front, and nowhere else. */
+static bool is_repeated(const qs_onnx_value *value) {
+    if (value->rank < 1 || !qs_onnx_extent_is_batch(&value->extent[0])) return false;
+    for (int i = 1; i < value->rank; i++)
+        if (!qs_onnx_extent_is_fixed(&value->extent[i], NULL)) return false;
+    return true;
+}
+
+/* Shape and Size need the input's extents alone. */
+static qs_status shape_of_value(qs__folding *folding, const qs_onnx_node *node, bool *done) {
+    const qs_onnx_value *in = &folding->value[node->input[0]];
+    qs_onnx_extent *extents;
+    qs_onnx_tensor list = {.name = "", .type = QS_ONNX_EXTENTS};
+    if (in->rank < 0) return QS_OK;
+    *done = true;
+    QS_TRY(qs__onnx_take(folding->memory, (size_t)in->rank, sizeof *extents, &extents));
+    list.data = extents;
+    if (strcmp(node->op, "Size") == 0) {
+        extents[0] = qs__extent_product(in->extent, 0, in->rank);
+        list.count = 1;
+        return qs_onnx_extent_is_known(&extents[0]) ? constant_set(folding, node->output[0], &list, false) : QS_OK;
+    }
+    const qs_onnx_value *out = &folding->value[node->output[0]];
+    int64_t start;
+    QS_TRY(qs_onnx_attribute_int(node, "start", 0, &start));
+    start = start < 0 ? start + in->rank : start;
+    start = start < 0 ? 0 : start > in->rank ? in->rank : start;
+    list.rank = 1;
+    if (!qs_onnx_extent_is_fixed(&out->extent[0], &list.count)) return QS_OK;
+    list.dim[0] = list.count;
+    if (list.count > 0) memcpy(extents, in->extent + start, (size_t)list.count * sizeof *extents);
+    return constant_set(folding, node->output[0], &list, false);
+}
+
+/* Computes the node for operands that are the same for every sample, or for one of equal samples. */
+static qs_status evaluate(qs__folding *folding, const qs_onnx_node *node, const qs_onnx_tensor **in, qs_onnx_tensor *list, bool one_sample,
+                          qs_onnx_tensor *out, bool *done) {
+    for (int i = 0; i < node->inputs; i++) {
+        in[i] = NULL;
+        if (node->input[i] < 0) continue;
+        const qs_onnx_value *value = &folding->value[node->input[i]];
+        in[i] = value->constant ? value->constant : value->extents;
+        folding->work += in[i]->uniform ? 0 : in[i]->count;
+        if (in[i]->type != QS_ONNX_EXTENTS || !one_sample) continue;
+        bool fixed;
+        QS_TRY(for_one_sample(folding, in[i], &list[i], &fixed));
+        if (!fixed) return QS_OK;
+        in[i] = &list[i];
+    }
+    const qs_status status = qs__compute(node, in, folding->memory, out);
+    if (status == QS_UNSUPPORTED) return QS_OK; /* it stays a node */
+    *done = status == QS_OK;
+    return status;
+}
+
+static qs_status constants_find(qs__folding *folding, const qs_onnx_node *node, const qs__operator *row) {
+    const qs_onnx_tensor **in = NULL;
+    qs_onnx_tensor *list = NULL, *out = NULL;
+    bool repeats = false, symbols = false, done = false;
+    qs_status status = QS_OK;
+    if (node->inputs > 0 && node->input[0] >= 0 && (strcmp(node->op, "Shape") == 0 || strcmp(node->op, "Size") == 0)) {
+        QS_TRY(shape_of_value(folding, node, &done));
+        if (done) return QS_OK;
+    }
+    if (folding->work > MOST_WORK) return QS_OK;
+    for (int i = 0; i < node->inputs; i++) {
+        const qs_onnx_value *value = node->input[i] < 0 ? NULL : &folding->value[node->input[i]];
+        if (value && !is_usable(folding, row, value)) return QS_OK;
+        repeats = repeats || (value && value->repeats);
+        symbols = symbols || (value && value->extents);
+    }
+    QS_GOTO(qs_allocate((size_t)node->inputs, sizeof *in, &in));
+    QS_GOTO(qs_allocate((size_t)node->inputs, sizeof *list, &list));
+    QS_GOTO(qs_allocate((size_t)node->outputs, sizeof *out, &out));
+    if (!repeats) QS_GOTO(evaluate(folding, node, in, list, false, out, &done));
+    bool one_sample = false;
+    if (!done && (repeats || symbols) && (row->flags & QS__SAMPLEWISE)) {
+        one_sample = true;
+        for (int k = 0; k < node->outputs; k++)
+            one_sample = one_sample && node->output[k] >= 0 && is_repeated(&folding->value[node->output[k]]);
+        if (one_sample) QS_GOTO(evaluate(folding, node, in, list, true, out, &done));
+        for (int k = 0; one_sample && done && k < node->outputs; k++)
+            done = out[k].rank == folding->value[node->output[k]].rank && out[k].dim[0] == 1;
+    }
+    for (int k = 0; done && k < node->outputs; k++) {
+        folding->work += out[k].uniform ? 0 : out[k].count;
+        if (node->output[k] >= 0) QS_GOTO(constant_set(folding, node->output[k], &out[k], one_sample));
+    }
+done:
+    free(in);
+    free(list);
+    free(out);
+    return status;
+}
+
+/* What the file itself says is a weight: a Constant node's tensor, or one that is filled to a shape that the file says. */
+static void parameter_mark(qs__folding *folding, const qs_onnx_node *node) {
+    const bool constant = strcmp(node->op, "Constant") == 0;
+    if (!constant && strcmp(node->op, "ConstantOfShape") != 0) return;
+    qs_onnx_value *value = &folding->value[node->output[0]];
+    if (!value->constant) return;
+    const bool of_file = constant || !folding->computed[node->input[0]];
+    if (constant) folding->computed[node->output[0]] = false;
+    value->is_parameter = of_file && qs_onnx_type_is_float(value->type) && value->constant->count > 1;
+}
+
+/* ---- Nodes ------------------------------------------------------------------------------------------------------------------------- */
+
+static qs_status shapes_find(qs__folding *folding, const qs_onnx_node *node, const qs__operator *row) {
+    qs__fact *in = NULL, *out = NULL;
+    bool *present = NULL;
+    qs_status status = QS_OK;
+    QS_GOTO(qs_allocate((size_t)node->inputs, sizeof *in, &in));
+    QS_GOTO(qs_allocate((size_t)node->inputs, sizeof *present, &present));
+    QS_GOTO(qs_allocate((size_t)node->outputs, sizeof *out, &out));
+    for (int i = 0; i < node->inputs; i++) {
+        present[i] = node->input[i] >= 0;
+        in[i] = present[i] ? fact_of_value(&folding->value[node->input[i]]) : qs__fact_none();
+    }
+    for (int k = 0; k < node->outputs; k++)
+        out[k] = qs__fact_none();
+    if (row) {
+        const qs__shaping shaping = {node, node->inputs, node->outputs, in, present, folding->batch, out};
+        QS_GOTO(row->shape(&shaping));
+    }
+    for (int k = 0; k < node->outputs; k++) {
+        if (node->output[k] < 0) continue;
+        declared_fill(&folding->value[node->output[k]], &out[k]);
+        QS_GOTO(value_set(folding, &folding->value[node->output[k]], &out[k]));
+    }
+done:
+    free(in);
+    free(present);
+    free(out);
+    return status;
+}
+
+qs_status qs__infer(qs__folding *folding, const qs_onnx_node *node) {
+    const qs__operator *row = qs__operator_find(node);
+    if (node->outputs == 0) return QS_OK;
+    QS_TRY(qs__operator_check(node));
+    QS_TRY(shapes_find(folding, node, row));
+    if (!row || !row->evaluate || node->output[0] < 0) return QS_OK;
+    QS_TRY(constants_find(folding, node, row));
+    parameter_mark(folding, node);
+    return QS_OK;
+}
