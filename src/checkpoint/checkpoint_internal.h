@@ -45,6 +45,8 @@ qs_status qs__rotary_halves(float *matrix, int64_t heads, int64_t rows, int64_t 
 /* From a tensor of a file, of any float format, to the parameter in memory. */
 qs_status qs__values_read(const qs_graph *graph, const qs_parameter *parameter, const qs__place *place, const qs_tensor *tensor,
                           float *out);
+/* The image [1,C,H,W] whose flattened features are the last axis of a parameter; axes 0: it has none. */
+qs_shape qs__values_image(const qs_graph *graph, const qs_parameter *parameter);
 /* The way back, into the values of the file's fp32 tensor: all of them, or the part that is this parameter's. */
 qs_status qs__values_write(const qs_graph *graph, const qs_parameter *parameter, const qs__place *place, const float *values, float *out);
 

@@ -25,15 +25,22 @@ static qs_shape flattened(const qs_graph *graph, int index) {
     return node->op ? graph->node[node->input[0]].shape : none;
 }
 
-static order order_of(const qs_graph *graph, const qs_parameter *parameter) {
+qs_shape qs__values_image(const qs_graph *graph, const qs_parameter *parameter) {
+    static const qs_shape none;
     const qs_shape *shape = &parameter->shape;
     const qs_node *node = &graph->node[parameter->node];
-    const int64_t count = qs_shape_count(shape);
     const bool by_feature = node->op->kind == QS_ADJUSTABLE ? parameter->role == QS_WEIGHTS : node->op->norm != NULL;
+    const qs_shape image = by_feature && shape->axes > 0 ? flattened(graph, node->input[0]) : none;
+    return image.axes >= 3 && shape->axes < 3 && shape->dim[shape->axes - 1] == qs_shape_count(&image) ? image : none;
+}
+
+static order order_of(const qs_graph *graph, const qs_parameter *parameter) {
+    const qs_shape *shape = &parameter->shape;
+    const int64_t count = qs_shape_count(shape);
     if (shape->axes >= 3) return (order){shape->dim[0], shape->dim[1], count / (shape->dim[0] * shape->dim[1])};
-    const qs_shape image = by_feature && shape->axes > 0 ? flattened(graph, node->input[0]) : qs_shape_of(0);
-    const int64_t features = image.axes >= 3 ? qs_shape_count(&image) : 0;
-    if (features == 0 || shape->dim[shape->axes - 1] != features) return (order){1, 1, count};
+    const qs_shape image = qs__values_image(graph, parameter);
+    if (image.axes == 0) return (order){1, 1, count};
+    const int64_t features = qs_shape_count(&image);
     return (order){count / features, image.dim[1], features / image.dim[1]};
 }
 

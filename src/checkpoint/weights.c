@@ -29,7 +29,7 @@ static qs_named_tensor *tensor_at(qs_tensor_set *set, const qs__place *place, co
     return one;
 }
 
-qs_status qs_weights_write(const char *path, const qs_graph *graph, const float *trained, const float *statistics) {
+qs_status qs_weights_tensors(const qs_graph *graph, const float *trained, const float *statistics, qs_tensor_set *out) {
     const qs__layout *layout = qs__layout_of_graph(graph);
     qs_tensor_set set = {0};
     float *values = NULL;
@@ -41,6 +41,7 @@ qs_status qs_weights_write(const char *path, const qs_graph *graph, const float 
     }
     QS_GOTO(qs_allocate((size_t)graph->parameters, sizeof *set.tensors, &set.tensors));
     QS_GOTO(qs_allocate((size_t)needed, sizeof *values, &values));
+    set.memory = (char *)values;
     memcpy(set.model, graph->name, sizeof set.model);
     qs_graph_signature(graph, set.graph);
     for (int i = 0; i < graph->parameters; i++) {
@@ -49,10 +50,29 @@ qs_status qs_weights_write(const char *path, const qs_graph *graph, const float 
         const float *from = (is_trained(parameter) ? trained : statistics) + parameter->offset;
         QS_GOTO(qs__values_write(graph, parameter, &place, from, tensor_at(&set, &place, parameter, values, &used)->tensor.data));
     }
-    status = qs_tensor_set_write(path, &set);
+    *out = set;
 done:
-    free(values);
-    free(set.tensors);
+    if (status != QS_OK) {
+        free(set.tensors);
+        free(values);
+    }
+    return status;
+}
+
+qs_weights_place qs_weights_place_of(const qs_graph *graph, int parameter) {
+    const qs_parameter *one = &graph->parameter[parameter];
+    const qs__place place = qs__place_of(qs__layout_of_graph(graph), graph, one);
+    qs_weights_place out = {
+        .transposed = place.transposed, .part = place.part, .parts = place.parts, .image = qs__values_image(graph, one)};
+    memcpy(out.name, place.name, sizeof out.name);
+    return out;
+}
+
+qs_status qs_weights_write(const char *path, const qs_graph *graph, const float *trained, const float *statistics) {
+    qs_tensor_set set;
+    QS_TRY(qs_weights_tensors(graph, trained, statistics, &set));
+    const qs_status status = qs_tensor_set_write(path, &set);
+    qs_tensor_set_release(&set);
     return status;
 }
 

@@ -13,6 +13,18 @@
  * names are written with its packed and transposed matrices. */
 QS_API qs_status qs_weights_write(const char *path, const qs_graph *graph, const float *trained, const float *statistics);
 
+/* The same tensors in memory, in the order of parameters; release with qs_tensor_set_release. */
+QS_API qs_status qs_weights_tensors(const qs_graph *graph, const float *trained, const float *statistics, qs_tensor_set *out);
+/* Where one of the graph's parameters is in them. */
+typedef struct qs_weights_place {
+    char name[96];   /* of its tensor */
+    bool transposed; /* a matrix [in, out], where ours is [out, in] */
+    int part, parts; /* the tensor is so many equal pieces along the outputs, and the parameter is this one */
+    qs_shape image;  /* its features (the last axis) are those of such an image [1,C,H,W] in the order C,H,W, where in memory they have the
+                        order H,W,C; axes 0: they are none, or have one order */
+} qs_weights_place;
+QS_API qs_weights_place qs_weights_place_of(const qs_graph *graph, int parameter);
+
 /* Reads the tensors of any weights file, told by what is in it: safetensors; llama2.c's first format, and GGUF 2 and 3 of the architecture
  * llama (F32, F16, BF16, Q8_0, Q4_0, Q4_1), whose tensors become fp32 under the names that Hugging Face gives them, and whose rows of
  * queries and keys are put into its order (halves of a head are rotated, not neighbours). QS_BAD_FILE says what is wrong with a file.

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The functions that write operators, by subject, and what they share. */
+#ifndef QSYNC_EXPORT_OPERATORS_H
+#define QSYNC_EXPORT_OPERATORS_H
+
+#include "formats.h"
+
+typedef void qs__write(qs__writer *w);
+
+/* products.c */
+qs__write qs__write_conv2d, qs__write_linear, qs__write_matmul, qs__write_attention, qs__write_softmax;
+/* elementwise.c */
+qs__write qs__write_norm, qs__write_rms_norm, qs__write_relu, qs__write_gelu, qs__write_silu, qs__write_tanh, qs__write_add,
+    qs__write_multiply, qs__write_dropout;
+/* shapes.c */
+qs__write qs__write_concat, qs__write_slice, qs__write_channel_shuffle, qs__write_max_pool, qs__write_average_pool,
+    qs__write_global_average_pool, qs__write_flatten, qs__write_sequence;
+/* positions.c */
+qs__write qs__write_embedding, qs__write_positions, qs__write_rotary, qs__write_position, qs__write_gather, qs__write_class_token;
+
+/* In training form elements are dropped with this probability; else x itself. */
+const char *qs__onnx_dropped(qs__writer *w, const char *x, double probability);
+/* kernel, stride and padding of an operator as attributes. */
+void qs__window_attributes(const qs_attributes *of, qs__message *with);
+
+#endif

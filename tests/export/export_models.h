@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Models to export, with weights, a batch of inputs, and the logits that the reference kernels give for it. */
+#ifndef QSYNC_TESTS_EXPORT_MODELS
+#define QSYNC_TESTS_EXPORT_MODELS
+
+#include "kit/folder.h"
+#include "kit/schedule.h"
+
+#include "qsync/export.h"
+
+/* In small images where they allow that; every normalisation once. */
+static const char *const image_models[] = {"mlp",
+                                           "lenet5",
+                                           "resnet8",
+                                           "resnet20",
+                                           "resnet32",
+                                           "resnet18_cifar",
+                                           "resnet18",
+                                           "resnet50",
+                                           "vgg11",
+                                           "vgg11_bn",
+                                           "vgg16",
+                                           "vgg16_bn",
+                                           "alexnet",
+                                           "mobilenet_v2",
+                                           "squeezenet",
+                                           "shufflenet_v2",
+                                           "vit:tiny,layers=2",
+                                           "resnet8:norm=l1bn",
+                                           "resnet8:norm=ln",
+                                           "resnet8:norm=l1ln",
+                                           "resnet8:norm=rms"};
+static const char *const sequence_models[] = {"bert:tiny,length=32,vocab=500", "minilm:layers=2,length=32,vocab=500",
+                                              "roberta:layers=2,length=24,hidden=96,vocab=500",
+                                              "gpt2:layers=2,hidden=96,length=24,vocab=500", "llama:layers=2,length=24"};
+
+typedef struct exported_model {
+    qs_graph *graph;
+    float *trained, *statistics;
+    qs_schedule *schedule;
+    char *memory;
+    float *logits; /* of the batch, as the loss reads them: channels last */
+    qs_shape shape;
+} exported_model;
+
+static const int64_t exported_batch = 2;
+
+/* Weights as they start, biases, scales and statistics as some training might have left them. */
+static inline void exported_weights_draw(exported_model *one) {
+    qs_graph_initialize(one->graph, 3, one->trained, one->statistics);
+    for (int i = 0; i < one->graph->parameters; i++) {
+        const qs_parameter *parameter = &one->graph->parameter[i];
+        const bool trained = parameter->gradient != QS_ROLE_COUNT;
+        float *values = (trained ? one->trained : one->statistics) + parameter->offset;
+        const uint64_t key = qs_random_key(11, (uint64_t)i, 0, 0);
+        if (parameter->fan_in > 0) continue;
+        for (int64_t k = 0; k < qs_shape_count(&parameter->shape); k++)
+            values[k] += trained || parameter->role == QS_RUNNING_MEAN ? 0.1f * qs_random_normal(key, (uint64_t)k)
+                                                                       : qs_random_uniform(key, (uint64_t)k) - 0.3f;
+    }
+}
+
+static inline void *exported_place(const exported_model *one, qs_place place) {
+    return place.buffer < 0 ? NULL : one->memory + one->schedule->buffer[place.buffer].offset + place.offset;
+}
+
+/* Images are normal; of ids any; the second sample keeps two thirds of its positions. */
+static inline void exported_inputs_draw(const exported_model *one) {
+    for (int i = 0; i < one->schedule->inputs; i++) {
+        const qs_input *input = &one->graph->samples.input[i];
+        const int64_t count = qs_shape_count(&one->graph->node[i].shape);
+        const uint64_t key = qs_random_key(5, (uint64_t)i, 0, 0);
+        char *values = exported_place(one, (qs_place){one->schedule->input[i], 0});
+        for (int64_t k = 0; k < exported_batch * count; k++) {
+            const bool keep = qs_graph_integers(one->graph, i) == QS_KEEP;
+            const float real = qs_random_normal(key, (uint64_t)k);
+            const int32_t id = keep ? k % count < (k < count ? count : count * 2 / 3)
+                                    : (int32_t)(qs_random_bits(key, (uint64_t)k) % (uint64_t)(input->bound > 0 ? input->bound : 2));
+            memcpy(values + 4 * k, input->type == QS_INPUT_I32 ? (const void *)&id : (const void *)&real, 4);
+        }
+    }
+}
+
+/* Runs the evaluation of a batch by the reference kernels; keeps what the loss reads. */
+static inline void exported_logits_find(exported_model *one) {
+    const qs_run run = {.samples = exported_batch, .global_samples = exported_batch, .loss_scale = 1};
+    for (int s = 0; s < one->schedule->steps; s++) {
+        const qs_step *step = &one->schedule->step[s];
+        qs_tensor operands[QS_MAX_OPERANDS] = {0};
+        if (step->kind != QS_STEP_KERNEL) continue;
+        for (int i = 0; i < step->case_.operands; i++) {
+            const qs_operand *operand = &step->case_.operand[i];
+            operands[i] = (qs_tensor){operand->shape, operand->format, operand->format ? exported_place(one, step->place[i]) : NULL};
+        }
+        if (step->node == one->graph->nodes - 1) {
+            const int src = qs_case_position(&step->case_, QS_SRC);
+            one->shape = step->case_.operand[src].shape;
+            one->logits = malloc(qs_tensor_bytes(&one->shape, qs_format_of("fp32")));
+            memcpy(one->logits, operands[src].data, qs_tensor_bytes(&one->shape, qs_format_of("fp32")));
+            return;
+        }
+        assert_ok(qs_case_reference(&step->case_, operands, &run));
+    }
+    fail_msg("no step reads logits");
+}
+
+static inline exported_model exported_model_make(const char *name) {
+    exported_model one = {0};
+    qs_model_input input;
+    if (qs_model_input_of(name, &input) == QS_OK && input.height > 64) {
+        const qs_model_input smaller = {input.channels, 64, 64, 10};
+        assert_ok(qs_model_build(name, &smaller, &one.graph));
+    } else {
+        assert_ok(qs_model_build(name, NULL, &one.graph));
+    }
+    one.trained = calloc((size_t)one.graph->trained_elements, sizeof(float));
+    one.statistics = calloc((size_t)one.graph->statistics_elements + 1, sizeof(float));
+    exported_weights_draw(&one);
+    const qs_job job = stub_job(exported_batch);
+    one.schedule = lower_uniform(one.graph, &job, QS_MODE_EVALUATION, "fp32");
+    one.memory = calloc(1, one.schedule->arena_bytes);
+    memcpy(exported_place(&one, (qs_place){one.schedule->masters, 0}), one.trained, (size_t)one.graph->trained_elements * sizeof(float));
+    if (one.schedule->running >= 0)
+        memcpy(exported_place(&one, (qs_place){one.schedule->running, 0}), one.statistics,
+               (size_t)one.graph->statistics_elements * sizeof(float));
+    exported_inputs_draw(&one);
+    return one;
+}
+
+/* For tests/export/onnxruntime.py: the inputs that are read, then the logits; of each its name ("": logits), type, axes, extents and
+ * values, images as [N,C,H,W]. */
+static inline void exported_tensor_write(FILE *file, const char *name, bool integers, const qs_shape *shape, const void *data) {
+    const int64_t count = qs_shape_count(shape), channels = shape->dim[1], positions = count / shape->dim[0] / channels;
+    int32_t head[3] = {(int32_t)strlen(name), integers, shape->axes};
+    fwrite(head, sizeof *head, 3, file);
+    fwrite(name, 1, (size_t)head[0], file);
+    int64_t dim[4] = {shape->dim[0], shape->dim[1], shape->dim[2], shape->dim[3]};
+    if (shape->axes == 3) dim[1] = shape->dim[2], dim[2] = shape->dim[1];
+    fwrite(dim, sizeof *dim, (size_t)shape->axes, file);
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t sample = i / (channels * positions), c = i / positions % channels, p = i % positions;
+        fwrite((const char *)data + 4 * (shape->axes == 4 ? (sample * positions + p) * channels + c : i), 4, 1, file);
+    }
+}
+
+static inline void exported_model_write(exported_model *one, const char *path) {
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    for (int i = 0; i < one->schedule->inputs; i++) {
+        qs_shape shape = qs_graph_shape(one->graph, i, exported_batch);
+        if (one->graph->node[i].consumers == 0) continue;
+        exported_tensor_write(file, one->graph->node[i].name, one->graph->samples.input[i].type == QS_INPUT_I32, &shape,
+                              exported_place(one, (qs_place){one->schedule->input[i], 0}));
+    }
+    exported_logits_find(one);
+    exported_tensor_write(file, "", false, &one->shape, one->logits);
+    assert_int_equal(fclose(file), 0);
+}
+
+static inline void exported_model_release(exported_model *one) {
+    qs_schedule_release(one->schedule);
+    qs_graph_release(one->graph);
+    free(one->trained);
+    free(one->statistics);
+    free(one->memory);
+    free(one->logits);
+}
+
+#endif
