@@ -43,15 +43,18 @@ int64_t qs_gemm_length(const qs_graph *graph, int node, qs_gemm gemm, int64_t ba
     if (!one->op || one->op->kind != QS_ADJUSTABLE) return 0;
     const qs_parameter *parameter = qs_graph_parameter(graph, node, QS_WEIGHTS);
     if (!parameter) return activations_length(graph, node, gemm, batch);
-    const qs_shape *weights = &parameter->shape; /* [O, I / groups, kernel ...] */
-    const qs_shape dst = qs_graph_shape(graph, node, batch);
+    const qs_shape *weights = &parameter->shape; /* [O, I / groups, kernel ...]; of a mirrored operator I is what it writes */
+    const bool mirrored = one->op->mirror != NULL;
+    const qs_shape outputs = qs_graph_shape(graph, mirrored ? one->input[0] : node, batch);
+    if (gemm == QS_GEMM_INPUT_GRADIENT && one->input[0] == 0) return 0;
+    if (mirrored && gemm != QS_GEMM_WEIGHT_GRADIENT) gemm = gemm == QS_GEMM_FORWARD ? QS_GEMM_INPUT_GRADIENT : QS_GEMM_FORWARD;
     switch (gemm) {
     case QS_GEMM_FORWARD:
         return qs_shape_count(weights) / weights->dim[0];
     case QS_GEMM_INPUT_GRADIENT:
-        return one->input[0] == 0 ? 0 : qs_shape_count(weights) / weights->dim[1] / one->attributes.groups;
+        return qs_shape_count(weights) / weights->dim[1] / one->attributes.groups;
     case QS_GEMM_WEIGHT_GRADIENT:
-        return qs_shape_count(&dst) / weights->dim[0];
+        return qs_shape_count(&outputs) / weights->dim[0];
     case QS_GEMMS:
         break;
     }

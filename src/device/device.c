@@ -171,14 +171,30 @@ static const char *preferred_kernel(const qs_device *device, const qs_case *one)
     return found ? found->kernel : NULL;
 }
 
+/* What a backend is asked for: an operator that is another's mirror has that one's kernels, on every device. */
+typedef struct question {
+    qs_case mirror;
+    const qs_case *one;
+    int place[QS_MAX_OPERANDS]; /* of each operand among those of the case that was asked for; -1: absent */
+} question;
+
+static void question_make(const qs_case *one, question *out) {
+    const bool mirrored = qs_case_mirror(one, &out->mirror, out->place);
+    out->one = mirrored ? &out->mirror : one;
+    for (int i = 0; i < one->operands && !mirrored; i++)
+        out->place[i] = i;
+}
+
 /* The fact of the kernel so named; NULL: of the preferred one where there is such a candidate, else of the device's own choice. */
 static qs_status fact_find(qs_device *device, const qs_case *one, const char *kernel, qs_kernel_fact *out) {
     const qs__backend *backend = device->backend;
     const char *preferred = preferred_kernel(device, one);
     qs_kernel_fact fact = {0};
+    question asked;
     QS_TRY(qs_case_check(one));
-    qs_status status = backend->fact(device->state, one, kernel ? kernel : preferred, &fact);
-    if (status == QS_MISMATCH && !kernel && preferred) status = backend->fact(device->state, one, NULL, &fact);
+    question_make(one, &asked);
+    qs_status status = backend->fact(device->state, asked.one, kernel ? kernel : preferred, &fact);
+    if (status == QS_MISMATCH && !kernel && preferred) status = backend->fact(device->state, asked.one, NULL, &fact);
     QS_TRY(within_case(status, one));
     fact.tuned = preferred && strcmp(preferred, fact.kernel) == 0;
     *out = fact;
@@ -196,10 +212,12 @@ qs_status qs_device_fact_of(qs_device *device, const qs_case *one, const char *k
 qs_status qs_device_candidates(qs_device *device, const qs_case *one, qs_kernel_fact *out, int *count) {
     const char *preferred = preferred_kernel(device, one);
     int found = 1;
+    question asked;
     QS_TRY(qs_case_check(one));
+    question_make(one, &asked);
     memset(out, 0, QS_MOST_CANDIDATES * sizeof *out);
-    QS_TRY(within_case(device->backend->candidates ? device->backend->candidates(device->state, one, out, &found)
-                                                   : device->backend->fact(device->state, one, NULL, out),
+    QS_TRY(within_case(device->backend->candidates ? device->backend->candidates(device->state, asked.one, out, &found)
+                                                   : device->backend->fact(device->state, asked.one, NULL, out),
                        one));
     for (int i = 0; i < found; i++)
         out[i].tuned = preferred && strcmp(preferred, out[i].kernel) == 0;
@@ -212,8 +230,13 @@ static qs_status kernel_find(qs_device *device, const qs_case *one, const char *
                              void **out) {
     const qs__backend *backend = device->backend;
     const char *preferred = kernel ? NULL : preferred_kernel(device, one);
-    const qs_status status = backend->prepare(device->state, one, kernel ? kernel : preferred, operand, scratch, out);
-    return status == QS_MISMATCH && preferred ? backend->prepare(device->state, one, NULL, operand, scratch, out) : status;
+    qs_location at[QS_MAX_OPERANDS] = {{.memory = NULL}};
+    question asked;
+    question_make(one, &asked);
+    for (int i = 0; i < asked.one->operands; i++)
+        if (asked.place[i] >= 0) at[i] = operand[asked.place[i]];
+    const qs_status status = backend->prepare(device->state, asked.one, kernel ? kernel : preferred, at, scratch, out);
+    return status == QS_MISMATCH && preferred ? backend->prepare(device->state, asked.one, NULL, at, scratch, out) : status;
 }
 
 /* Vector kernels load and store whole lines: what begins elsewhere would be a crash in one of them, some day. */

@@ -59,7 +59,9 @@ static double places_inside(int64_t src, int64_t dst, const qs_attributes *with,
 /* Share of an operator's products whose input element is not padding. */
 static double inside_share(const qs_graph *graph, int node) {
     const qs_attributes *with = &graph->node[node].attributes;
-    const qs_shape src = qs_graph_shape(graph, graph->node[node].input[0], 1), dst = qs_graph_shape(graph, node, 1);
+    const bool mirrored = graph->node[node].op->mirror != NULL; /* its windows lie on what it writes */
+    const int from = graph->node[node].input[0];
+    const qs_shape src = qs_graph_shape(graph, mirrored ? node : from, 1), dst = qs_graph_shape(graph, mirrored ? from : node, 1);
     double share = 1;
     for (int axis = 2; axis < dst.axes && with->kernel[axis - 2] > 0; axis++) /* positions of a linear operator have no window */
         share *= places_inside(src.dim[axis], dst.dim[axis], with, axis - 2) / (double)(dst.dim[axis] * with->kernel[axis - 2]);
@@ -105,6 +107,12 @@ qs_status qs__sensitivity(const qs_question *question, int node, int iteration, 
         return QS_OK;
     }
     const double outputs = (double)parameter->shape.dim[0];
+    if (graph->node[node].op->mirror) { /* sums by their mean length: results have unlike numbers of windows over them */
+        out->products = (double)qs_shape_count(&parameter->shape) / outputs * out->v.count * inside_share(graph, node);
+        out->inner_forward = out->products / out->gv.count;
+        out->inner_backward = out->products / out->x.count;
+        return QS_OK;
+    }
     out->inner_forward = (double)qs_shape_count(&parameter->shape) / outputs;
     out->inner_backward = out->gv.count / outputs; /* batch · H_out · W_out */
     out->products = out->inner_forward * out->gv.count * inside_share(graph, node);

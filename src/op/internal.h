@@ -85,6 +85,11 @@ double qs__pool_flops(const qs_case *one);
 qs_status qs__pool_check_forward(const qs_case *one);
 qs_status qs__pool_check_backward(const qs_case *one);
 
+/* ---- Pad and resize (resample.c) ---- */
+
+enum { QS__RESAMPLE_PASSES = 2 };
+extern const qs_pass qs__resample_passes[QS__RESAMPLE_PASSES];
+
 /* ---- Losses over classes (cross_entropy.c) ---- */
 
 enum { QS__CROSS_ENTROPY_PASSES = 2 };

@@ -24,6 +24,14 @@ extern const qs_pass qs__norm_variance_passes[QS__NORM_PASSES], qs__norm_deviati
 /* The same of layer norms. */
 extern const qs_pass qs__norm_layer_variance_passes[QS__NORM_PASSES], qs__norm_layer_deviation_passes[QS__NORM_PASSES];
 
+/* forward and backward of group_norm and instance_norm (group_norm.c). */
+enum { QS__GROUP_NORM_PASSES = 2 };
+extern const qs_pass qs__group_norm_passes[QS__GROUP_NORM_PASSES];
+/* Cases of NAME in format F, of shape S with C channels, with attributes A. */
+#define QS__GROUP_NORM_CASES(NAME, F, S, C, A)                                  \
+    NAME "/forward src=" F S " scale=fp32[" C "] shift=fp32[" C "] dst=" F S A, \
+        NAME "/backward src=" F S " scale=fp32[" C "] diff_dst=" F S " diff_src=" F S " diff_scale=fp32[" C "] diff_shift=fp32[" C "]" A
+
 #define QS__NORM_EPSILON QS_SETTING(epsilon, 1e-5, 1e-30, INFINITY, "added to the spread")
 
 /* Everything of a batch norm, and of a layer norm, but its name, rule and cases. */

@@ -352,8 +352,8 @@ static bool delivers_columns(const qs_schedule_draft *draft, int node, const qs_
 qs_status qs__weights_as(qs_schedule_draft *draft, int node, bool first, qs_place *weights, int *step_buffer) {
     const bool forward = draft->build.phase == QS_FORWARD;
     const qs_recipe *recipe = draft->recipe[node];
-    const qs_quantizer before = qs__operand_form(draft, node, &recipe->forward.weights), *quantizer = &before;
-    const qs_quantizer back = qs__operand_form(draft, node, &recipe->input_gradient.weights);
+    const qs_quantizer before = qs__weights_form(draft, node, &recipe->forward.weights), *quantizer = &before;
+    const qs_quantizer back = qs__weights_form(draft, node, &recipe->input_gradient.weights);
     if (!forward) quantizer = &back;
     const qs_parameter *parameter = qs_graph_parameter(draft->graph, node, QS_WEIGHTS);
     const qs_place master = {draft->frame->masters, (size_t)parameter->offset * sizeof(float)},
@@ -364,7 +364,7 @@ qs_status qs__weights_as(qs_schedule_draft *draft, int node, bool first, qs_plac
     *weights = master;
     *step_buffer = -1;
     if (quantizer->format == draft->fp32) return qs__parameter_as(draft, parameter, in_gradient, weights);
-    QS_TRY(weights_check(draft, node, quantizer));
+    QS_TRY(weights_check(draft, node, forward ? &recipe->forward.weights : &recipe->input_gradient.weights));
     if (qs__parameter_quantizer(draft, parameter))
         return qs_fail(
             QS_UNSUPPORTED,

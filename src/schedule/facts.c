@@ -76,6 +76,12 @@ qs_quantizer qs__operand_form(const qs_schedule_draft *draft, int node, const qs
     return form;
 }
 
+qs_quantizer qs__weights_form(const qs_schedule_draft *draft, int node, const qs_quantizer *quantizer) {
+    qs_quantizer form = qs__operand_form(draft, node, quantizer);
+    if (draft->graph->node[node].op->mirror && form.granularity != QS_PER_TENSOR) form.channel_is_input = !form.channel_is_input;
+    return form;
+}
+
 qs_quantizer qs__input_form(const qs_schedule_draft *draft, int node, int input, const qs_quantizer *quantizer) {
     const qs_format *format = quantizer->format;
     qs_quantizer form = qs__operand_form(draft, node, quantizer);

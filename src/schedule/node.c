@@ -165,7 +165,10 @@ static qs_status factor_bind(qs_schedule_draft *draft, qs_pending *pending, int 
         QS_TRY(qs__input_as(draft, n, operand->of, out));
         QS_TRY(qs__saved_make(draft, n, operand->of));
     }
-    if (operand->source == QS_FROM_PARAMETER) out->buffer = place.buffer;
+    if (operand->source == QS_FROM_PARAMETER) {
+        out->buffer = place.buffer;
+        out->quantizer = qs__weights_form(draft, n, quantizer);
+    }
     return qs__copy_bind(draft, pending, role, shape, out, place.offset);
 }
 

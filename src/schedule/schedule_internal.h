@@ -332,6 +332,8 @@ const qs_quantizer *qs__factor_quantizer(const qs_recipe *recipe, qs_gemm gemm, 
 qs_status qs__transforms_check(const qs_schedule_draft *draft, int node);
 /* An operand's quantizer with the block that divides its dimension; where none does, with one step for the tensor as it is. */
 qs_quantizer qs__operand_form(const qs_schedule_draft *draft, int node, const qs_quantizer *quantizer);
+/* The same of weights; those of a mirrored operator (qs_op.mirror) have inputs on axis 0, and outputs on axis 1. */
+qs_quantizer qs__weights_form(const qs_schedule_draft *draft, int node, const qs_quantizer *quantizer);
 /* The same of an input; where all three products are integer, values that cannot be negative have unsigned codes, unless they are
  * transformed. */
 qs_quantizer qs__input_form(const qs_schedule_draft *draft, int node, int input, const qs_quantizer *quantizer);

@@ -88,6 +88,21 @@ TEST(lengths_of_activations) {
     qs_graph_release(attention);
 }
 
+/* A transposed convolution sums over its own input channels forward, over its output's in the input gradient, and where its input lies in
+ * the weight gradient. */
+TEST(lengths_of_mirrors) {
+    const qs_attributes same = {.kernel = {1, 1}}, twice = {.kernel = {3, 3}, .stride = {2, 2}, .groups = 2};
+    qs_graph *images = NULL;
+    int at = 0;
+    assert_ok(qs_graph_of_images("images", 3, 6, 6, &images));
+    assert_ok(qs_graph_add(images, "conv", "conv2d", &same, 1, &at, 16, false, &at));
+    assert_ok(qs_graph_add(images, "up", "conv_transpose", &twice, 1, &at, 8, false, &at));
+    assert_int_equal(qs_gemm_length(images, at, QS_GEMM_FORWARD, 3), 16 / 2 * 9);
+    assert_int_equal(qs_gemm_length(images, at, QS_GEMM_INPUT_GRADIENT, 3), 8 / 2 * 9);
+    assert_int_equal(qs_gemm_length(images, at, QS_GEMM_WEIGHT_GRADIENT, 3), 3 * 36);
+    qs_graph_release(images);
+}
+
 TEST(by_the_adder) {
     qs_accumulation_rule rule = rule_of("fp(8,auto)/chunk64/toward-zero");
     const qs_accumulation sum = {5, qs_gemm_length(graph, qs_graph_find(graph, "stem.conv"), QS_GEMM_WEIGHT_GRADIENT, BATCH), 64, 1};
@@ -177,5 +192,5 @@ static int teardown(void **state) {
     return 0;
 }
 
-TEST_MAIN_WITH(setup, teardown, texts, by_the_formula, lengths_of_activations, by_the_adder, of_rounded_products, zeros_narrow, losses,
-               of_a_plan)
+TEST_MAIN_WITH(setup, teardown, texts, by_the_formula, lengths_of_activations, lengths_of_mirrors, by_the_adder, of_rounded_products,
+               zeros_narrow, losses, of_a_plan)

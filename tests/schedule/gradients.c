@@ -131,6 +131,19 @@ static qs_graph *attention_graph(void) {
     return graph;
 }
 
+/* The gradients of a recipe and those of fp32 point in the same direction. */
+static void directions_agree(qs_graph *(*make)(void), const char *recipe, double least) {
+    model_run exact = model_start(make(), "fp32"), rough = model_start(make(), recipe);
+    const int64_t elements = exact.graph->trained_elements;
+    double dot = 0;
+    for (int64_t i = 0; i < elements; i++)
+        dot += (double)exact.gradients[i] * (double)rough.gradients[i];
+    dot /= norm(exact.gradients, elements) * norm(rough.gradients, elements);
+    if (!(dot >= least)) fail_msg("%s: cosine %.4f with the fp32 gradients", recipe, dot);
+    model_end(&exact);
+    model_end(&rough);
+}
+
 /* No kinks: what a recipe's rounding does to each factor goes on about as large, 2^-9 of a value in bf16, under 1 % in int8 and under 4 %
  * in int6, through seven products, in random directions. */
 TEST(attention_in_parts) {
@@ -139,17 +152,48 @@ TEST(attention_in_parts) {
         double least;
     } recipes[] = {{"bf16", 0.999}, {"int8/bf16", 0.98}, {"int8:tensor", 0.98}, {"int6:shift4", 0.9}, {"int8:hadamard16", 0.98}};
     finite_differences(attention_graph());
-    for (size_t r = 0; r < COUNT_OF(recipes); r++) {
-        model_run exact = model_start(attention_graph(), "fp32"), rough = model_start(attention_graph(), recipes[r].recipe);
-        const int64_t elements = exact.graph->trained_elements;
-        double dot = 0;
-        for (int64_t i = 0; i < elements; i++)
-            dot += (double)exact.gradients[i] * (double)rough.gradients[i];
-        dot /= norm(exact.gradients, elements) * norm(rough.gradients, elements);
-        if (!(dot >= recipes[r].least)) fail_msg("%s: cosine %.4f with the fp32 gradients", recipes[r].recipe, dot);
-        model_end(&exact);
-        model_end(&rough);
-    }
+    for (size_t r = 0; r < COUNT_OF(recipes); r++)
+        directions_agree(attention_graph, recipes[r].recipe, recipes[r].least);
+}
+
+/* Windows that are dilated, padded unlike or transposed, and what stands around them in networks that make images; no kinks. */
+static qs_graph *windows_graph(void) {
+    static const struct {
+        const char *name, *op;
+        qs_attributes with;
+        int outputs;
+    } rows[] = {{"conv", "conv2d", {.kernel = {3, 3}, .dilation = {2, 1}, .padding = {1, 1}, .padding_more = {1, -1}}, 8},
+                {"groups", "group_norm", {.groups = 2}, 0},
+                {"gelu", "gelu", {.groups = 1}, 0},
+                {"up", "conv_transpose", {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}, .padding_more = {-1, -1}}, 16},
+                {"instances", "instance_norm", {.groups = 1}, 0},
+                {"silu", "silu", {.groups = 1}, 0},
+                {"across", "conv_transpose", {.kernel = {2, 3}, .stride = {1, 2}, .groups = 2}, 8},
+                {"down", "resize", {.mode = 1, .height = 7, .scale_width = 0.3}, 0},
+                {"around", "pad", {.padding = {1, 2}, .padding_more = {1, 0}, .mode = 1}, 0},
+                {"neighbours", "local_response_norm", {.size = 3, .alpha = 0.5}, 0},
+                {"means", "average_pool", {.kernel = {3, 2}, .stride = {2, 2}, .padding = {1, 0}, .count_padding = true}, 0},
+                {"flatten", "flatten", {.groups = 1}, 0},
+                {"classes", "linear", {.groups = 1}, 10}};
+    qs_graph *graph = NULL;
+    int at = 0;
+    assert_ok(qs_graph_of_images("windows", 3, 9, 8, &graph));
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        assert_ok(qs_graph_add(graph, rows[i].name, rows[i].op, &rows[i].with, 1, &at, rows[i].outputs, false, &at));
+    assert_ok(qs_graph_finish(graph, at, NULL));
+    return graph;
+}
+
+/* As attention: rounding of each factor, through four products. */
+TEST(windows) {
+    static const struct {
+        const char *recipe;
+        double least;
+    } recipes[] = {{"bf16", 0.999},       {"fp16", 0.999},      {"int8/bf16", 0.98},      {"int8/fp32", 0.98},
+                   {"int8:tensor", 0.98}, {"int6:shift4", 0.9}, {"int8:hadamard16", 0.98}};
+    finite_differences(windows_graph());
+    for (size_t r = 0; r < COUNT_OF(recipes); r++)
+        directions_agree(windows_graph, recipes[r].recipe, recipes[r].least);
 }
 
 /* Cosine between the gradients of a recipe and those of fp32. What turns gradients most is ReLU near zero: of values with a relative error
@@ -318,5 +362,5 @@ TEST(a_step_lowers_the_loss) {
     model_end(&one);
 }
 
-TEST_MAIN(mlp, lenet5, resnet8, random_graphs, attention_in_parts, lower_precision, product_of_activations, product_without_steps,
+TEST_MAIN(mlp, lenet5, resnet8, random_graphs, attention_in_parts, windows, lower_precision, product_of_activations, product_without_steps,
           a_step_lowers_the_loss)

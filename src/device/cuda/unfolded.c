@@ -20,6 +20,7 @@ typedef struct unfolded {
     qs__place image;       /* what has windows */
     size_t windows;        /* offset in scratch */
     int width;             /* bytes of a value */
+    bool turned;           /* kernel positions of a window lie one behind another */
     int64_t parts, images; /* parts of the batch, images of each */
     int64_t step[3];       /* bytes from part to part */
 } unfolded;
@@ -34,7 +35,7 @@ static qs_status unfold_run(const qs__cuda_kernel *kernel, const unfolded *own, 
     const int64_t height = spread ? g->out_height : g->height, width = spread ? g->out_width : g->width,
                   channels = (spread ? g->outputs : g->channels) / g->groups;
     const int64_t image_bytes = height * width * g->groups * channels * own->width;
-    const bool vectors = channels * own->width % VECTOR == 0 && part * own->images * image_bytes % VECTOR == 0;
+    const bool vectors = !own->turned && channels * own->width % VECTOR == 0 && part * own->images * image_bytes % VECTOR == 0;
     const qs__cuda_unfold_job job = {.from = qs__place_at(kernel, own->image) + (CUdeviceptr)(part * own->images * image_bytes),
                                      .to = kernel->scratch + own->windows,
                                      .bytes = vectors ? VECTOR : own->width,
@@ -49,7 +50,8 @@ static qs_status unfold_run(const qs__cuda_kernel *kernel, const unfolded *own, 
                                      .stride = {g->stride[0], g->stride[1]},
                                      .dilation = {g->dilation[0], g->dilation[1]},
                                      .padding = {g->padding[0], g->padding[1]},
-                                     .spread = spread};
+                                     .spread = spread,
+                                     .turned = own->turned};
     const int64_t count = job.images * job.down * job.across * job.groups * job.kernel[0] * job.kernel[1] * job.channels;
     return qs__cuda_launch(kernel, own->unfold, qs__cuda_blocks(kernel->cuda, count, THREADS, 1), THREADS, 0, &job);
 }
@@ -100,8 +102,11 @@ static qs_matmul extents(const qs__geometry *g, qs__pass pass) {
     }
 }
 
-static qs__product_request request_of(const qs_case *one, const qs__geometry *g, qs__pass pass) {
-    const qs_matmul of = extents(g, pass);
+/* turned: of an input gradient, by output and tap, as the weights lie; rows of right that lie otherwise are put in order where values are
+ * of one byte alone. */
+static qs__product_request request_of(const qs_case *one, const qs__geometry *g, qs__pass pass, bool turned) {
+    qs_matmul of = extents(g, pass);
+    if (turned) of.right.row = g->channels / g->groups;
     const int64_t inputs = g->channels / g->groups, outputs = g->outputs / g->groups;
     qs__product_request out = qs__product_of_pass(one, &of);
     out.by_head.bias = outputs;
@@ -110,7 +115,7 @@ static qs__product_request request_of(const qs_case *one, const qs__geometry *g,
         out.by_head.group = out.group_period = inputs;
         out.right_steps = out.right_steps > 1 ? outputs : 1;
     } else if (pass == QS__INPUT_GRADIENT) {
-        out.period = outputs, out.far = inputs; /* weights [o][tap][i], rows by tap and output */
+        if (!turned) out.period = outputs, out.far = inputs; /* weights [o][tap][i], rows by tap and output */
         out.by_head.group = out.group_period = outputs;
     } else {
         out.by_head.row_group = outputs;
@@ -164,7 +169,8 @@ static qs_status build(qs__cuda_kernel *kernel, bool unfolds, int algorithm) {
     const qs__geometry *g = &own->shape;
     const bool plain = g->kernel[0] * g->kernel[1] * g->stride[0] * g->stride[1] == 1 && g->padding[0] + g->padding[1] == 0 &&
                        g->height == g->out_height && g->width == g->out_width;
-    qs__product_request request = request_of(one, g, own->pass);
+    own->turned = !plain && own->pass == QS__INPUT_GRADIENT && qs__case_format(one, QS_WEIGHTS)->bits > 8;
+    qs__product_request request = request_of(one, g, own->pass, own->turned);
     if (plain == unfolds) return qs_fail(QS_UNSUPPORTED, "windows %s", plain ? "lie as they are" : "have to be written out");
     QS_TRY(takes(one, &request, plain, own->pass));
     if (!plain) {

@@ -22,7 +22,8 @@ template <typename T, typename N> QS_CUDA_DEVICE void unfold_all(const qs__cuda_
     const T *from = pointer<const T>(job.from);
     T *to = pointer<T>(job.to);
     for (N i = (N)thread_number(); i < count; i += (N)thread_count()) {
-        const N c = i % channels, at = i / channels, tap = at % taps, of = at / taps, g = of % groups, row = of / groups;
+        const N c = job.turned ? i / taps % channels : i % channels, tap = job.turned ? i % taps : i / channels % taps,
+                of = i / (channels * taps), g = of % groups, row = of / groups;
         const N line = row / across, image = line / down;
         const int y = place_of(job, 0, (int)(line % down), (int)(tap / columns), job.height),
                   x = place_of(job, 1, (int)(row % across), (int)(tap % columns), job.width);

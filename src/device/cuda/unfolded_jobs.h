@@ -16,6 +16,7 @@ typedef struct qs__cuda_unfold_job {
     int64_t groups, channels;     /* of a group, counted in what is moved at a time */
     int64_t kernel[2], stride[2], dilation[2], padding[2];
     int spread;
+    int turned; /* kernel positions lie one behind another, not channels: row by channel, which weights have it in input gradients */
 } qs__cuda_unfold_job;
 
 #endif

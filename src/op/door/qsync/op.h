@@ -158,7 +158,7 @@ typedef struct qs_run {
 /* ---- Operators and passes ------------------------------------------------------------------------------------------------ */
 
 typedef enum qs_op_class {
-    QS_ADJUSTABLE, /* takes any recipe of its device: conv2d, linear, matmul */
+    QS_ADJUSTABLE, /* takes any recipe of its device: conv2d, conv_transpose, linear, matmul */
     QS_DEPENDENT,  /* follows its inputs' precision */
     QS_FIXED,      /* fp32: loss, optimiser */
     QS_AUXILIARY   /* placed by lowering, never a graph node: cast, quantize, ... */
@@ -311,20 +311,21 @@ struct qs_op {
     int (*parameters)(const qs_attributes *attributes, const qs_shape *src, int64_t outputs, bool bias, qs_parameter_rule *out);
     /* Shape of a result beside the output (QS_TO_BACKWARD), from that of the output, batch included. NULL: there is none. */
     qs_shape (*beside)(const qs_op *op, qs_role role, const qs_shape *dst);
-    unsigned takes;                /* QS_TAKES_...: what of a node's attributes it looks at, beside its settings */
-    qs_sign sign;                  /* of the output */
-    bool alias;                    /* moves no data: flatten */
-    bool training_only;            /* outside training an alias of its input: dropout */
-    bool behind_norm;              /* a normalisation before it may do it in its own kernels (attribute relu) */
-    bool converts;                 /* stores the values of src in another format: cast, quantize */
-    bool any_size;                 /* which kernel runs, and what that needs, depends on no shape: cast, round */
-    bool shares;                   /* other nodes may read its QS_WEIGHTS as theirs: its backward pass takes the attribute accumulate */
-    bool evaluation_only;          /* has no place in training: cached_attention */
-    qs_decoding decoding;          /* of a sequence */
-    const char *cached;            /* of QS_EARLIER_POSITIONS: the operator of the same inputs and then the place, with caches */
-    bool updates;                  /* as optimisers do: what it writes it has read, and its settings are data to its kernels */
-    int class_axis;                /* losses over classes: the axis of src that they lie on; 0: it is none */
-    const qs_norm *norm;           /* normalisations; NULL: it is none */
+    unsigned takes;       /* QS_TAKES_...: what of a node's attributes it looks at, beside its settings */
+    qs_sign sign;         /* of the output */
+    bool alias;           /* moves no data: flatten */
+    bool training_only;   /* outside training an alias of its input: dropout */
+    bool behind_norm;     /* a normalisation before it may do it in its own kernels (attribute relu) */
+    bool converts;        /* stores the values of src in another format: cast, quantize */
+    bool any_size;        /* which kernel runs, and what that needs, depends on no shape: cast, round */
+    bool shares;          /* other nodes may read its QS_WEIGHTS as theirs: its backward pass takes the attribute accumulate */
+    bool evaluation_only; /* has no place in training: cached_attention */
+    qs_decoding decoding; /* of a sequence */
+    const char *cached;   /* of QS_EARLIER_POSITIONS: the operator of the same inputs and then the place, with caches */
+    const char *mirror;   /* the operator that this one is the other way around, whose kernels run it (qs_case_mirror); NULL: none */
+    bool updates;         /* as optimisers do: what it writes it has read, and its settings are data to its kernels */
+    int class_axis;       /* losses over classes: the axis of src that they lie on; 0: it is none */
+    const qs_norm *norm;  /* normalisations; NULL: it is none */
     const qs_optimizer *optimizer; /* NULL: it is none */
     qs_setting setting[QS_MOST_SETTINGS];
     int passes;
@@ -532,6 +533,9 @@ QS_API bool qs_case_equal(const qs_case *a, const qs_case *b);
 QS_API uint64_t qs_case_hash(const qs_case *one);
 /* Bytes read plus bytes written: each operand once, what an optimiser updates in place twice. */
 QS_API double qs_case_bytes(const qs_case *one);
+/* The case by which one of an operator that is another's mirror is computed, and for each operand of it the place of what it is among the
+ * operands of `one` (-1: absent). false: it is computed as it is. */
+QS_API bool qs_case_mirror(const qs_case *one, qs_case *out, int place[QS_MAX_OPERANDS]);
 /* Runs the reference kernel. */
 QS_API qs_status qs_case_reference(const qs_case *one, const qs_tensor *operands, const qs_run *run);
 
