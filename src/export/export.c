@@ -12,6 +12,7 @@ static const struct {
     qs__write *write;
 } writers[] = {
     {"conv2d", qs__write_conv2d},
+    {"conv_transpose", qs__write_conv_transpose},
     {"linear", qs__write_linear},
     {"matmul", qs__write_matmul},
     {"batch_norm", qs__write_norm},
@@ -23,6 +24,9 @@ static const struct {
     {"l1_layer_norm", qs__write_norm},
     {"l1_layer_norm_int8", qs__write_norm},
     {"rms_norm", qs__write_rms_norm},
+    {"group_norm", qs__write_group_norm},
+    {"instance_norm", qs__write_instance_norm},
+    {"local_response_norm", qs__write_local_response_norm},
     {"relu", qs__write_relu},
     {"gelu", qs__write_gelu},
     {"softmax", qs__write_softmax},
@@ -36,6 +40,8 @@ static const struct {
     {"max_pool", qs__write_max_pool},
     {"average_pool", qs__write_average_pool},
     {"global_average_pool", qs__write_global_average_pool},
+    {"pad", qs__write_pad},
+    {"resize", qs__write_resize},
     {"flatten", qs__write_flatten},
     {"sequence", qs__write_sequence},
     {"embedding", qs__write_embedding},

@@ -15,6 +15,9 @@ qs__write qs__write_norm, qs__write_rms_norm, qs__write_relu, qs__write_gelu, qs
 /* shapes.c */
 qs__write qs__write_concat, qs__write_slice, qs__write_channel_shuffle, qs__write_max_pool, qs__write_average_pool,
     qs__write_global_average_pool, qs__write_flatten, qs__write_sequence;
+/* images.c */
+qs__write qs__write_conv_transpose, qs__write_group_norm, qs__write_instance_norm, qs__write_local_response_norm, qs__write_pad,
+    qs__write_resize;
 /* positions.c */
 qs__write qs__write_embedding, qs__write_positions, qs__write_rotary, qs__write_position, qs__write_gather, qs__write_class_token;
 

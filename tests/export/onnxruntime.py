@@ -1,4 +1,4 @@
-#SPDX - License - Identifier : Apache - 2.0
+# SPDX-License-Identifier: Apache-2.0
 """Runs an ONNX file in ONNX Runtime on inputs and compares its logits with those that stand beside them.
 
     onnxruntime.py MODEL DATA ALLOWED NAME
@@ -35,13 +35,21 @@ def main():
     model, data, allowed, name = sys.argv[1:]
     try:
         import onnx
-        onnx
-.checker.check_model(model, full_check = True) except ImportError : pass options = onnxruntime.SessionOptions() options.log_severity_level =
-    3 options.intra_op_num_threads = 1 session = onnxruntime.InferenceSession(model, options, providers = ["CPUExecutionProvider"]) inputs =
-        dict(tensors(data)) expected = inputs.pop("")(got, ) = session.run(None, inputs) difference =
-            float(numpy.abs(got - expected).max() / numpy.abs(expected).max()) if got.shape
-            == expected.shape else float("inf") print("%-40s largest difference %.2e of the largest logit %.3g, shape %s" %
-                                                      (name, difference, numpy.abs(expected).max(), list(got.shape))) return 0 if difference
-                   <= float(allowed) else 1
+        onnx.checker.check_model(model, full_check=True)
+    except ImportError:
+        pass
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    inputs = dict(tensors(data))
+    expected = inputs.pop("")
+    (got,) = session.run(None, inputs)
+    same = got.shape == expected.shape
+    difference = float(numpy.abs(got - expected).max() / numpy.abs(expected).max()) if same else float("inf")
+    print("%-40s largest difference %.2e of the largest logit %.3g, shape %s"
+          % (name, difference, numpy.abs(expected).max(), list(got.shape)))
+    return 0 if difference <= float(allowed) else 1
 
-                      sys.exit(main())
+
+sys.exit(main())

@@ -22,7 +22,7 @@ static void compare(const char *name, qs_export_options options, const char *wha
     assert_ok(qs_export_onnx(one.graph, one.trained, one.statistics, &options, file, &summary));
     exported_model_write(&one, data);
     snprintf(command, sizeof command, "'%s' '%s/tests/export/onnxruntime.py' '%s' '%s' %.3g '%s %s'", python ? python : "python3", source,
-             file, data, allowed, name, what);
+             file, data, allowed, one.graph->name, what);
     const int ended = system(command);
     assert_true(WIFEXITED(ended));
     assert_int_equal(WEXITSTATUS(ended), 0);
@@ -52,6 +52,15 @@ TEST(models_of_images) {
     }
 }
 
+TEST(models_of_windows) {
+    if (there_is_none()) skip();
+    const qs_export_options plain = {0}, later = {.opset = 21};
+    for (size_t i = 0; i < COUNT_OF(window_models); i++) {
+        compare(window_models[i], plain, "");
+        compare(window_models[i], later, "opset 21");
+    }
+}
+
 TEST(models_of_sequences) {
     if (there_is_none()) skip();
     const qs_export_options plain = {0}, later = {.opset = 23};
@@ -63,4 +72,4 @@ TEST(models_of_sequences) {
     }
 }
 
-TEST_MAIN(models_of_images, models_of_sequences)
+TEST_MAIN(models_of_images, models_of_windows, models_of_sequences)
