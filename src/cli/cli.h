@@ -16,6 +16,9 @@ typedef struct job_options {
     qs_job job;
     const char *model, *dataset, *optimizer, *schedule, *loss_scaling, *all_reduce, *wire, *data_folder, *decay;
     const char *freeze, *lengths;        /* NULL: nothing */
+    const char *loss, *dropout;          /* NULL: as the model has it */
+    int64_t head;                        /* 0: the model's own */
+    const char *mean, *deviation;        /* NULL: as the data set has it */
     double rate, setting[MOST_SETTINGS]; /* NaN: not said */
     int64_t seed;
     bool no_augmentation;
@@ -40,6 +43,8 @@ int name_columns(int least, const char *name);
 int node_columns(const qs_graph *graph);
 /* model[QS_MODEL] becomes the graph.json in a file's folder, where one is: what a run was is there, by whatever name. */
 qs_status job_model_beside(const char *file, char *model);
+/* The job of the run whose folder a file lies in, by the plan.json there; false: there is none, or none that can be read. */
+bool job_beside(const char *file, qs_job *out);
 const char *optimizer_names(void); /* "sgd, adam" */
 /* The job of a plan in place of the table's defaults. A plan written by hand may say nothing of the job: then it is the command line's.
  * Otherwise the plan's job decides what its schedule depends on. What stands on the command line all the same is kept, so that the trainer

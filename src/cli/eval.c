@@ -34,6 +34,7 @@ typedef struct eval_work {
     worker_options where;
     const char *weights, *named;                 /* the file; the model that --model says */
     char model[QS_MODEL_NAME], source[QS_MODEL]; /* of the weights: name, and what opens it */
+    qs_job run;                                  /* that they are of */
     int64_t test_limit;
     bool json;
 } eval_work;
@@ -65,7 +66,8 @@ static qs_status work_read(eval_work *work, int argc, char **argv, bool *done) {
         .verb = "eval",
         .arguments = "WEIGHTS",
         .purpose = "Accuracy and loss of saved weights on the test part of a data set, computed in fp32; of language models the\n"
-                   "perplexity, of tags and spans F1 as well.",
+                   "perplexity, of tags and spans F1 as well. Weights in a run's folder are evaluated on the run's data set, normalised\n"
+                   "as there, unless options say otherwise.",
         .examples = "  qsync eval run/weights.safetensors --dataset fashion-mnist\n",
         .least = 1,
         .most = 1};
@@ -78,6 +80,11 @@ static qs_status work_read(eval_work *work, int argc, char **argv, bool *done) {
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, done));
     if (*done) return QS_OK;
     work->weights = argv[first];
+    if (job_beside(work->weights, &work->run)) {
+        const bool normalized = option_given(&table, "mean") || option_given(&table, "deviation") || option_given(&table, "scale");
+        if (!normalized) work->job.job.normalization = work->run.normalization;
+        if (!option_given(&table, "dataset") && work->run.dataset[0]) work->job.dataset = work->run.dataset;
+    }
     if (work->named) {
         work->job.model = work->named;
         return job_options_finish(&work->job);

@@ -164,9 +164,22 @@ static qs_status summary_print(const export_work *work, const qs_export_summary 
     return QS_OK;
 }
 
+/* The run's own normalisation in the place of the data set's, all in units of 0 ... 1. */
+static qs_status normalisation_take(export_work *work) {
+    const qs_job *job = &work->plan.job;
+    QS_TRY(qs_data_normalize(&work->set, job->normalization.means, job->normalization.mean, job->normalization.deviations,
+                             job->normalization.deviation, job->normalization.scale));
+    for (int i = 0; i < QS_DATA_MOST_CHANNELS && work->set.scale > 0; i++) {
+        work->set.mean[i] *= work->set.scale / 255;
+        work->set.deviation[i] *= work->set.scale / 255;
+    }
+    return QS_OK;
+}
+
 static qs_status exported(export_work *work) {
     qs_export_summary summary;
     QS_TRY(model_open(work));
+    if (work->normalise) QS_TRY(normalisation_take(work));
     QS_TRY(weights_read(work));
     if (work->class_) QS_TRY(qs_plan_bind(&work->plan, work->class_->class_name, work->graph, &work->recipe));
     const qs_export_options options = {.form = strcmp(work->form, "training") == 0 ? QS_EXPORT_TRAINING : QS_EXPORT_INFERENCE,

@@ -111,11 +111,20 @@ static const option_row step_rows[] = {
     {OPTION(job_options, job.rate.layer_decay, "layer-decay", "X", NULL), .field = "rate.layer_decay"},
     {OPTION(job_options, decay, "decay", "WHAT", NULL), .field = "decay", .standard = "all"},
     {OPTION(job_options, freeze, "freeze", "PATTERNS", NULL), .field = "freeze"},
+    {OPTION(job_options, head, "head", "N", "replace the model's last linear layer by a new one of N outputs"), .usual = "the model's own",
+     .minimum = 1},
+    {OPTION(job_options, loss, "loss", "NAME", "cross-entropy, token (a class a position), span or mse"),
+     .usual = "as the model's target says"},
+    {OPTION(job_options, dropout, "dropout", "P", "dropout in front of the last linear layer; P@PATTERNS: behind operators of such names"),
+     .usual = "as the model has it"},
     {OPTION(job_options, job.bucket_bytes, "bucket-bytes", "N", NULL), .field = "buckets.bytes", .minimum = 1},
 };
 static const option_row dataset_rows[] = {
-    {OPTION(job_options, dataset, "dataset", "NAME", "mnist, cifar10, shapes, sst2, text:FILE, folder:PATH ...: docs/data.md"),
+    {OPTION(job_options, dataset, "dataset", "NAME", "mnist, cifar10, shapes, sst2, text:FILE, folder:PATH, npz:FILE ...: docs/data.md"),
      .standard = "shapes"},
+    {OPTION(job_options, mean, "mean", "LIST", NULL), .field = "normalization.mean", .usual = "the data set's"},
+    {OPTION(job_options, deviation, "deviation", "LIST", NULL), .field = "normalization.deviation", .usual = "the data set's"},
+    {OPTION(job_options, job.normalization.scale, "scale", "X", NULL), .field = "normalization.scale", .usual = "255, of floats 1"},
 };
 static const option_row batch_rows[] = {
     {OPTION(job_options, job.batch, "batch", "N", NULL), .field = "batch", .standard = "128", .minimum = 1},
@@ -241,6 +250,38 @@ static qs_status wire_set(job_options *o) {
     return QS_OK;
 }
 
+/* The changes of the model that it opens with, behind its text. */
+static qs_status changes_set(job_options *o) {
+    char head[24], changed[QS_MODEL];
+    snprintf(head, sizeof head, "%lld", (long long)o->head);
+    const struct {
+        const char *what, *value;
+    } changes[] = {{"head", o->head > 0 ? head : NULL}, {"loss", o->loss}, {"dropout", o->dropout}};
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        if (!changes[i].value) continue;
+        QS_TRY(qs_fail_within(qs_model_change(o->job.model, changes[i].what, changes[i].value, sizeof changed, changed), "--%s",
+                              changes[i].what));
+        memcpy(o->job.model, changed, sizeof changed);
+    }
+    return QS_OK;
+}
+
+/* "0.485,0.456,0.406", one number or one a channel. */
+static qs_status numbers_set(const char *option, const char *text, int *count, double *out) {
+    if (!text) return QS_OK;
+    *count = 0;
+    for (const char *at = text;; at++) {
+        char *end = NULL;
+        const double number = strtod(at, &end);
+        if (end == at || (*end != ',' && *end != 0) || !isfinite(number) || *count == QS_DATA_MOST_CHANNELS)
+            return qs_fail(QS_USAGE, "--%s %s: must be one number, or one for each of at most %d channels with commas between", option,
+                           text, QS_DATA_MOST_CHANNELS);
+        out[(*count)++] = number;
+        at = end;
+        if (*at == 0) return QS_OK;
+    }
+}
+
 /* "32,64,128" */
 static qs_status lengths_set(job_options *o) {
     qs_lengths *out = &o->job.lengths;
@@ -293,11 +334,30 @@ qs_status job_model_beside(const char *file, char *model) {
     return QS_OK;
 }
 
+bool job_beside(const char *file, qs_job *out) {
+    const char *slash = strrchr(file, '/');
+    char path[QS_MODEL];
+    qs_plan plan = {0};
+    const int folder = slash ? (int)(slash - file) + 1 : 0;
+    if (snprintf(path, sizeof path, "%.*splan.json", folder, file) >= (int)sizeof path || access(path, R_OK) != 0) return false;
+    if (qs_plan_read(path, &plan) != QS_OK) {
+        qs_log(QS_LOG_WARNING, "what the run was is not known: %s", qs_message());
+        return false;
+    }
+    const bool there = !plan.without_job;
+    if (there) *out = plan.job;
+    qs_plan_release(&plan);
+    return there;
+}
+
 qs_status job_options_finish(job_options *o) {
     qs_graph *graph = NULL;
     QS_TRY(ranges_check(&o->job));
     QS_TRY(name_set("model", o->model, o->job.model, sizeof o->job.model));
     QS_TRY(name_set("dataset", o->dataset, o->job.dataset, sizeof o->job.dataset));
+    QS_TRY(changes_set(o));
+    QS_TRY(numbers_set("mean", o->mean, &o->job.normalization.means, o->job.normalization.mean));
+    QS_TRY(numbers_set("deviation", o->deviation, &o->job.normalization.deviations, o->job.normalization.deviation));
     if (o->freeze) QS_TRY(name_set("freeze", o->freeze, o->job.freeze, sizeof o->job.freeze));
     QS_TRY(lengths_set(o));
     QS_TRY(decay_set(o));
@@ -342,7 +402,10 @@ void job_names_from_plan(const qs_plan *plan, const option_table *table, job_opt
 void job_from_plan(const qs_plan *plan, const option_table *table, qs_job *job) {
     const qs_job *from = &plan->job;
     if (plan->without_job) return;
-    if (!option_given(table, "model") && from->model[0]) memcpy(job->model, from->model, sizeof job->model);
+    const bool changed = option_given(table, "head") || option_given(table, "loss") || option_given(table, "dropout");
+    if (!option_given(table, "model") && !changed && from->model[0]) memcpy(job->model, from->model, sizeof job->model);
+    if (!option_given(table, "mean") && !option_given(table, "deviation") && !option_given(table, "scale"))
+        job->normalization = from->normalization;
     if (!option_given(table, "dataset") && from->dataset[0]) memcpy(job->dataset, from->dataset, sizeof job->dataset);
     if (!option_given(table, "batch")) job->batch = from->batch;
     if (!option_given(table, "lengths")) job->lengths = from->lengths;

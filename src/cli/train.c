@@ -204,6 +204,7 @@ static qs_status work_read(train_work *work, int argc, char **argv, bool *done) 
     }
     const bool beside = o->resume && !option_given(&table, "model");
     if (beside) {
+        QS_TRY(options_refuse(&table, 3, (const char *const[]){"head", "loss", "dropout"}, "the run that --resume goes on with"));
         snprintf(work->source, sizeof work->source, "%s", work->job.model);
         QS_TRY(job_model_beside(o->resume, work->source));
         work->job.model = work->source;

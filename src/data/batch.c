@@ -21,6 +21,7 @@ typedef struct batch_job {
     const int64_t *indices;
     const qs_batch *batch;
     float values[QS_DATA_MOST_CHANNELS][256];
+    bool floats;            /* they are normalised, for there are no images */
     _Atomic int64_t failed; /* the first place of the batch whose image could not be read */
 } batch_job;
 
@@ -112,6 +113,15 @@ static qs_status image_write(const batch_job *job, int number, int64_t index, ui
 
 /* ---- Other inputs and targets ------------------------------------------------------------------------------------------------- */
 
+/* Floats normalised: as many channels as there are, or all alike. */
+static void floats_normalize(const qs_data_description *is, int64_t channels, int64_t values, float *at) {
+    const float scale = is->scale > 0 ? is->scale : 1;
+    for (int64_t i = 0; i < values; i++) {
+        const int64_t channel = channels <= QS_DATA_MOST_CHANNELS ? i % channels : 0;
+        at[i] = (at[i] / scale - is->mean[channel]) / is->deviation[channel];
+    }
+}
+
 /* `rows` of `values` numbers of four bytes each, and `padding` behind them up to `frame_rows`. */
 static void rows_copy(const uint32_t *from, int64_t rows, int64_t values, int64_t frame_rows, uint32_t padding, uint32_t *to) {
     memcpy(to, from, (size_t)(rows * values) * sizeof *to);
@@ -128,6 +138,9 @@ static void numbers_write(const batch_job *job, int number, int64_t index, int64
     rows_copy((const uint32_t *)job->dataset->input[number] + index * input->extent[0] * values, rows, values, frame_rows,
               input->type == QS_INPUT_I32 ? (uint32_t)input->padding : 0,
               (uint32_t *)job->batch->input[number] + place * frame_rows * values);
+    if (job->floats && input->type == QS_INPUT_F32)
+        floats_normalize(&job->dataset->description, input->extent[input->rank - 1], rows * values,
+                         (float *)job->batch->input[number] + place * frame_rows * values);
 }
 
 static void target_write(const batch_job *job, int64_t index, int64_t place) {
@@ -209,9 +222,13 @@ qs_status qs_batch_fill(const qs_dataset *dataset, const qs_augmentation *augmen
         job.augmentation = augmentation;
         job.key = qs_random_key(augmentation->seed, (uint64_t)augmentation->epoch, 0, augmentation_stream);
     }
+    const float scale = is->scale > 0 ? is->scale : 255.0f;
+    job.floats = is->deviation[0] > 0;
+    for (int i = 0; i < is->samples.inputs; i++)
+        job.floats &= is->samples.input[i].type != QS_INPUT_U8;
     for (int channel = 0; channel < QS_DATA_MOST_CHANNELS; channel++)
         for (int byte = 0; byte < 256 && is->deviation[channel] > 0; byte++)
-            job.values[channel][byte] = ((float)byte / 255.0f - is->mean[channel]) / is->deviation[channel];
+            job.values[channel][byte] = ((float)byte / scale - is->mean[channel]) / is->deviation[channel];
     qs_parallel(count, dataset->files ? 1 : grain_samples, samples_write, &job);
     return atomic_load(&job.failed) < count ? failure_repeat(&job) : QS_OK;
 }

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define QS_DATASET(identifier) &qs__source_##identifier,
 static const qs__source *const sources[] = {
@@ -109,13 +110,40 @@ qs_status qs_dataset_load(const char *name, const char *folder, qs_part part, in
 
 void qs_dataset_release(qs_dataset *dataset) {
     for (int i = 0; i < QS_SAMPLES_MOST_INPUTS; i++)
-        free(dataset->input[i]);
+        if (dataset->mapping[i].memory)
+            munmap(dataset->mapping[i].memory, dataset->mapping[i].bytes);
+        else
+            free(dataset->input[i]);
     free(dataset->length);
     free(dataset->target);
     qs__folder_release(dataset->files);
     if (dataset->answers) qs_answers_release(dataset->answers);
     free(dataset->answers);
     *dataset = (qs_dataset){0};
+}
+
+qs_status qs_data_normalize(qs_data_description *is, int means, const double *mean, int deviations, const double *deviation, double scale) {
+    const qs_input *of = NULL;
+    if (means == 0 && deviations == 0 && scale == 0) return QS_OK;
+    for (int i = 0; i < is->samples.inputs; i++) {
+        const qs_input *input = &is->samples.input[i];
+        if (input->type == QS_INPUT_U8 || (input->type == QS_INPUT_F32 && !of)) of = input;
+        if (input->type == QS_INPUT_U8) break;
+    }
+    if (!of) return qs_fail(QS_USAGE, "data set %s: neither images nor floats, so there is nothing to normalise", is->name);
+    const int64_t channels = of->extent[of->rank - 1];
+    if ((means > 1 && means != channels) || (deviations > 1 && deviations != channels))
+        return qs_fail(QS_USAGE, "data set %s: %d means and %d deviations, must be one, or one for each of %lld channels", is->name, means,
+                       deviations, (long long)channels);
+    for (int i = 0; i < deviations; i++)
+        if (!(deviation[i] > 0)) return qs_fail(QS_USAGE, "data set %s: deviation %g, must be above 0", is->name, deviation[i]);
+    if (!(scale >= 0)) return qs_fail(QS_USAGE, "data set %s: scale %g, must be above 0", is->name, scale);
+    for (int i = 0; i < QS_DATA_MOST_CHANNELS; i++) {
+        is->mean[i] = means == 0 ? 0 : (float)mean[means > 1 && i < means ? i : 0];
+        is->deviation[i] = deviations == 0 ? 1 : (float)deviation[deviations > 1 && i < deviations ? i : 0];
+    }
+    is->scale = (float)scale;
+    return QS_OK;
 }
 
 int64_t qs_dataset_counted(const qs_dataset *dataset, const int64_t *indices, int64_t count) {

@@ -132,7 +132,7 @@ static void parameter_fill(const qs_parameter *parameter, qs_graph_parameter_row
     snprintf(out->role, sizeof out->role, "%s", qs_role_name(parameter->role));
 }
 
-static qs_status record_fill(const qs_graph *graph, qs_graph_record *out) {
+qs_status qs__record_of_graph(const qs_graph *graph, qs_graph_record *out) {
     const int first = graph->samples.inputs, loss = graph->nodes - 1;
     int *axis = NULL;
     qs_status status;
@@ -161,7 +161,7 @@ done:
 
 qs_status qs_graph_text(const qs_graph *graph, char **json) {
     qs_graph_record record = {0};
-    qs_status status = record_fill(graph, &record);
+    qs_status status = qs__record_of_graph(graph, &record);
     if (status == QS_OK) status = qs_graph_record_text(&record, json);
     qs_graph_record_release(&record);
     return status;
@@ -304,6 +304,13 @@ static qs_status origins_take(const qs_graph_operator *row, qs_graph *graph, int
     return QS_OK;
 }
 
+/* What a kind of target makes of the output: (batch, classes or numbers, positions). */
+static void target_follow(const qs_shape *output, qs_target *target) {
+    const bool positions = target->kind == QS_TARGET_CLASS_PER_POSITION || target->kind == QS_TARGET_SPAN;
+    target->classes = target->kind <= QS_TARGET_CLASS_PER_POSITION ? output->dim[1] : 0;
+    target->extent = target->kind == QS_TARGET_REAL ? output->dim[1] : positions && output->axes > 2 ? output->dim[2] : 1;
+}
+
 static qs_status graph_build(const qs_graph_record *record, qs_graph *graph) {
     char signature[32];
     for (int i = 0; i < record->operators; i++)
@@ -311,7 +318,9 @@ static qs_status graph_build(const qs_graph_record *record, qs_graph *graph) {
     const int output = qs_graph_find(graph, record->output);
     if (output < 0) return qs_fail(QS_BAD_FILE, "output \"%s\" is no operator", record->output);
     QS_TRY(shapes_compare(record, graph));
-    QS_TRY(qs_graph_finish(graph, output, &record->target));
+    qs_target follows = record->target;
+    target_follow(&graph->node[output].shape, &follows);
+    QS_TRY(qs_graph_finish(graph, output, record->target.extent > 0 ? &record->target : &follows));
     QS_TRY(parameters_take(record, graph));
     for (int i = 0; i < record->operators; i++)
         QS_TRY(qs_fail_within(origins_take(&record->operator_[i], graph, graph->samples.inputs + i), "operator \"%s\"",
@@ -322,7 +331,7 @@ static qs_status graph_build(const qs_graph_record *record, qs_graph *graph) {
                    record->signature, signature);
 }
 
-static qs_status graph_of(const qs_graph_record *record, qs_graph **out) {
+qs_status qs_graph_of_record(const qs_graph_record *record, qs_graph **out) {
     qs_input input[QS_SAMPLES_MOST_INPUTS] = {{.rank = 0}};
     for (int i = 0; i < record->inputs; i++) {
         const qs_graph_input *row = &record->input[i];
@@ -344,7 +353,7 @@ static qs_status graph_of(const qs_graph_record *record, qs_graph **out) {
 
 /* What a builder calls wrong usage is, in a file, a bad file. */
 static qs_status record_take(qs_graph_record *record, const char *source, qs_graph **out) {
-    const qs_status status = graph_of(record, out);
+    const qs_status status = qs_graph_of_record(record, out);
     qs_graph_record_release(record);
     if (status == QS_OK || status == QS_OUT_OF_MEMORY) return status;
     return qs_fail(status == QS_USAGE ? QS_BAD_FILE : status, "%s: %s", source, qs_message());

@@ -19,6 +19,13 @@ static inline bool qs__flows(const qs_graph *graph, int node) {
  * position counts. */
 qs_status qs__integers_check(const qs_graph *graph, const qs_node *node);
 
+/* file.c: the record that describes a graph; release it also after a failure. */
+struct qs_graph_record;
+qs_status qs__record_of_graph(const qs_graph *graph, struct qs_graph_record *out);
+
+/* changes.c: another graph, with changes ("+head=10+loss=token"). QS_USAGE names the option that says what the graph cannot have. */
+qs_status qs__graph_change(const qs_graph *graph, const char *changes, qs_graph **out);
+
 /* Elements that a parameter takes of a flat buffer, so that the next one starts on 64 bytes: a cache line and the widest vector. */
 static inline int64_t qs__parameter_room(int64_t elements) {
     return (elements + 15) / 16 * 16;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The list of built-in models (models.def): look-up, options behind the colon, canonical names, building. */
+#include "graph_internal.h"
 #include "layers.h"
 
 #include <math.h>
@@ -393,7 +394,7 @@ static qs_status builtin_open(const char *text, const qs_samples *samples, qs_gr
     if (chosen->kind == TOKENS) return build(text, NULL, samples, out);
     QS_TRY(qs_model_input_of(text, &standard));
     const int64_t *extent = samples->input[0].extent;
-    const bool images = samples->inputs == 1 && qs_input_is_image(&samples->input[0]);
+    const bool images = samples->inputs == 1 && samples->input[0].rank == 3 && samples->input[0].type != QS_INPUT_I32;
     if (!images || samples->target.kind != QS_TARGET_CLASS || extent[0] > INT32_MAX || extent[1] > INT32_MAX || extent[2] > INT32_MAX ||
         samples->target.classes > INT32_MAX)
         return qs_fail(QS_MISMATCH,
@@ -406,17 +407,9 @@ static qs_status builtin_open(const char *text, const qs_samples *samples, qs_gr
     return qs_model_build(text, &input, out);
 }
 
-/* A file has the size that it has. */
 static qs_status file_open(const char *text, const qs_samples *samples, qs_graph **out) {
-    qs_graph *graph = NULL;
-    QS_TRY(qs_graph_read(text, &graph));
-    const qs_status status = samples ? qs_samples_fit("the data set", samples, &graph->samples) : QS_OK;
-    if (status != QS_OK) {
-        qs_graph_release(graph);
-        return qs_fail_within(status, "model %s", text);
-    }
-    *out = graph;
-    return QS_OK;
+    (void)samples;
+    return qs_graph_read(text, out);
 }
 
 /* Where models come from: the first whose texts end so. */
@@ -427,6 +420,7 @@ typedef struct source {
 } source;
 static const source sources[] = {{".json", true, file_open}, {"", false, builtin_open}};
 
+/* Of a text without changes. */
 static const source *source_of(const char *text) {
     const source *one = sources;
     while (strlen(text) < strlen(one->ending) || strcmp(text + strlen(text) - strlen(one->ending), one->ending) != 0)
@@ -434,12 +428,56 @@ static const source *source_of(const char *text) {
     return one;
 }
 
+/* The text without changes, cut to the room that there is for it. */
+typedef struct plain {
+    char text[1024];
+} plain;
+
+static plain plain_of(const char *text) {
+    plain out;
+    snprintf(out.text, sizeof out.text, "%.*s", (int)(qs_model_changes(text) - text), text);
+    return out;
+}
+
 bool qs_model_is_file(const char *text) {
-    return source_of(text)->file;
+    return source_of(plain_of(text).text)->file;
+}
+
+/* What a built-in model of images is built for that gets another head or loss: as many classes as it likes. */
+static qs_samples unlearned(const qs_samples *samples) {
+    qs_samples is = *samples;
+    if (is.input[0].type != QS_INPUT_I32) is.target = (qs_target){.kind = QS_TARGET_CLASS, .classes = 2, .extent = 1};
+    return is;
 }
 
 qs_status qs_model_open(const char *text, const qs_samples *samples, qs_graph **out) {
-    return source_of(text)->open(text, samples, out);
+    const plain bare = plain_of(text);
+    const source *from = source_of(bare.text);
+    const char *changes = qs_model_changes(text);
+    qs_graph *graph = NULL;
+    qs_status status = QS_OK;
+    if (!*changes && !from->file) return from->open(text, samples, out);
+    if (!from->file && strlen(text) >= QS_MODEL_NAME)
+        return qs_fail(QS_USAGE, "model %s: longer than %d characters, which names of built-in models are", text, QS_MODEL_NAME - 1);
+    const qs_samples *shaping = from->file ? NULL : samples; /* a file has the size that it has */
+    qs_samples any;
+    if (shaping && qs_model_has_new_head(text)) {
+        any = unlearned(shaping);
+        shaping = &any;
+    }
+    QS_TRY(from->open(bare.text, shaping, &graph));
+    if (*changes) {
+        qs_graph *before = graph;
+        status = qs_fail_within(qs__graph_change(before, changes, &graph), "model %s", bare.text);
+        qs_graph_release(before);
+        QS_TRY(status);
+    }
+    if (samples) status = qs_fail_within(qs_samples_fit("the data set", samples, &graph->samples), "model %s", text);
+    if (status == QS_OK)
+        *out = graph;
+    else
+        qs_graph_release(graph);
+    return status;
 }
 
 qs_status qs_model_open_frozen(const char *text, const char *freeze, const qs_samples *samples, qs_graph **out) {

@@ -77,7 +77,7 @@ typedef struct verb_usage {
     int least, most;       /* plain arguments */
 } verb_usage;
 
-enum { MOST_OPTIONS = 64 };
+enum { MOST_OPTIONS = 96 };
 typedef struct option_table {
     int rows;
     struct {

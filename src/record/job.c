@@ -148,13 +148,26 @@ static const qs__field bucket_fields[] = {
 };
 static const qs__record bucket_record = {QS__FIELDS(bucket_fields), .layout = QS__ONE_LINE};
 
+static const qs__field normalization_fields[] = {
+    {"mean", QS__NUMBER, QS__LEFT_OUT, QS__IN(qs_job, normalization.mean, normalization.means), .most = QS_MOST_CHANNELS, .low = -INFINITY,
+     .values = "one number, or one a channel", .absent = "0", .text = "subtracted from images (or floats) after the division by the scale"},
+    {"deviation", QS__NUMBER, QS__LEFT_OUT, QS__IN(qs_job, normalization.deviation, normalization.deviations), .most = QS_MOST_CHANNELS,
+     .low = 1e-30, .values = "one number, or one a channel, > 0", .absent = "1", .text = "what they are divided by then"},
+    {"scale", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_job, normalization.scale), .values = "> 0", .absent = "255, of floats 1",
+     .text = "what they are divided by first; 1: models that take raw bytes"},
+};
+static const qs__record normalization_record = {QS__FIELDS(normalization_fields), .layout = QS__ONE_LINE};
+
 static const qs__field job_fields[] = {
-    {"model", QS__TEXT, QS__OPTIONAL, QS__AT(qs_job, model), .values = "name, with options as in `resnet8:width=0.5,norm=l1bn`, or path",
+    {"model", QS__TEXT, QS__OPTIONAL, QS__AT(qs_job, model),
+     .values = "name, with options as in `resnet8:width=0.5,norm=l1bn`, or path; then changes as in `+head=10`",
      .absent = "`\"\"`: not said", .text = "built-in model, or path of a graph.json, from the working folder",
      .more = " ([models.md](models.md))"},
     {"dataset", QS__TEXT, QS__OPTIONAL, QS__AT(qs_job, dataset),
      .values = "name, `\"sst2:length=64\"`, `\"folder:PATH,size=N\"` or `\"3x224x224:1000\"`", .absent = "`\"\"`: not said",
      .text = "data set", .more = "; a shape (channels, height, width, classes) suffices for plans and predictions"},
+    {"normalization", QS__OBJECT, QS__LEFT_OUT, QS__OWN, .of = &normalization_record, .absent = "the data set's own",
+     .text = "what samples are read through in place of the data set's own normalisation"},
     {"batch", QS__INTEGER, QS__OPTIONAL, QS__AT(qs_job, batch), .low = 1, .high = INT32_MAX, .standard = 64, .unit = "samples",
      .text = "local batch of every rank"},
     {"lengths", QS__INTEGER, QS__LEFT_OUT, QS__IN(qs_job, lengths.at, lengths.count), .least = 1, .most = QS_MOST_LENGTHS, .low = 1,

@@ -81,6 +81,14 @@ qs_status qs_samples_of_length(const qs_samples *samples, int64_t length, qs_sam
 
 static qs_status input_fit(const char *set, const qs_input *has, const qs_input *model) {
     static const char *const type_names[] = {"bytes", "32-bit integers", "32-bit floats"};
+    /* Models take bytes as fp32, so images of floats will do that have just their size. */
+    if (qs_input_is_image(model) && has->type == QS_INPUT_F32 && has->rank == 3) {
+        if (has->extent[0] == model->extent[0] && has->extent[1] == model->extent[1] && has->extent[2] == model->extent[2]) return QS_OK;
+        return qs_fail(QS_MISMATCH,
+                       "the model takes images of %lldx%lldx%lld (height, width, channels), those of %s are floats of %lldx%lldx%lld",
+                       (long long)model->extent[0], (long long)model->extent[1], (long long)model->extent[2], set,
+                       (long long)has->extent[0], (long long)has->extent[1], (long long)has->extent[2]);
+    }
     if (has->type != model->type || has->rank != model->rank)
         return qs_fail(QS_MISMATCH, "the model's input %s takes %s of rank %d, %s has %s of rank %d", model->name, type_names[model->type],
                        model->rank, set, type_names[has->type], has->rank);

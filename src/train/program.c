@@ -12,6 +12,9 @@ qs_status qs_job_samples(const qs_job *job, const qs_graph *graph, const char *d
     qs_dataset set;
     QS_TRY(qs_dataset_load(job->dataset, data_folder, part, limit, &set));
     qs_status status = qs_samples_fit(set.description.name, &set.description.samples, &graph->samples);
+    if (status == QS_OK)
+        status = qs_data_normalize(&set.description, job->normalization.means, job->normalization.mean, job->normalization.deviations,
+                                   job->normalization.deviation, job->normalization.scale);
     if (status != QS_OK) qs_dataset_release(&set);
     if (status == QS_OK) *out = set;
     return status;

@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- Before the first step ---- */
 
@@ -53,6 +54,27 @@ static qs_status sets_load(qs__setting *setting, qs__plans *plans) {
     return qs_sharding_lengths(&plans->test_sharding, &setting->job->lengths, setting->test.length);
 }
 
+/* A new head starts anew, whatever else the file's choice leaves out. */
+static qs_status weights_start(qs__setting *setting, const qs__program *main) {
+    const qs_train_options *options = setting->options;
+    const int head = qs_model_has_new_head(setting->job->model) ? qs_graph_head(setting->graph) : -1;
+    qs_weights_choice choice = options->start_choice;
+    char *fresh = NULL;
+    if (head >= 0) {
+        const qs_node *node = &setting->graph->node[head];
+        if (setting->rank == 0)
+            qs_log(QS_LOG_INFO, "%s is new, of %lld outputs: its parameters start anew", node->name, (long long)node->outputs);
+        QS_TRY(qs_format_text(&fresh, "%s.*%s%s", node->name, choice.fresh ? "," : "", choice.fresh ? choice.fresh : ""));
+        for (char *at = fresh; at < fresh + strlen(node->name); at++)
+            if (strchr("*[]\\,", *at)) *at = '?'; /* no pattern of its own */
+        choice.fresh = fresh;
+    }
+    const qs_status status =
+        options->start_weights ? qs__weights_load(main, setting->graph, options->start_weights, &choice, &setting->start_hash) : QS_OK;
+    free(fresh);
+    return status;
+}
+
 static qs_status create_alone(qs__trainer *trainer) {
     qs__setting *setting = &trainer->setting;
     const qs_train_options *options = setting->options;
@@ -67,8 +89,7 @@ static qs_status create_alone(qs__trainer *trainer) {
     QS_TRY(qs__plans_start(setting, plans));
     const qs__program *main = qs__main(&plans->present);
     QS_TRY(qs_executor_initialize(main->executor, setting->graph, setting->job->seed));
-    if (options->start_weights)
-        QS_TRY(qs__weights_load(main, setting->graph, options->start_weights, &options->start_choice, &setting->start_hash));
+    if (!options->resume) QS_TRY(weights_start(setting, main));
     counters->scale = qs_loss_scale_start(setting->job);
     counters->scale.growth_steps = options->scale_growth > 0 ? options->scale_growth : setting->steps_per_epoch;
     trainer->failure.step = -1;

@@ -93,7 +93,7 @@ TEST(refusals) {
     refuse("0.125", "1.25", "label_smoothing: 1.25 is outside 0 .. 1");
     refuse("\"matrices\"", "\"none\"", "decay: \"none\" is no decay: all, matrices");
     refuse("2.5", "-1", "clip_norm: -1 must be at least 0");
-    refuse("9223372036854775807", "9223372036854775808", "job.json:16:");
+    refuse("9223372036854775807", "9223372036854775808", "job.json:17:");
     refuse("9223372036854775807", "-1", "seed: -1 must be at least 0");
     refuse("\"batch\": 96", "\"batch\": \"96\"", "batch: must be an integer, is a text");
     refuse("[16, 48]", "[16, 16]", "lengths: length 16 stands behind 16: each must be larger than the one before it");

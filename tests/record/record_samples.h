@@ -46,7 +46,8 @@ static const char cluster_sample[] = "{\n"
 
 #define JOB_FIELDS(indent)                                                                                                                 \
     indent                                                                                                                                 \
-        "\"model\": \"resnet8\",\n" indent "\"dataset\": \"fashion-mnist\",\n" indent "\"batch\": 96,\n" indent                            \
+        "\"model\": \"resnet8\",\n" indent "\"dataset\": \"fashion-mnist\",\n" indent                                                      \
+        "\"normalization\": {\"mean\": [0.25, -0.625, 0.375], \"deviation\": [0.875], \"scale\": 16},\n" indent "\"batch\": 96,\n" indent  \
         "\"lengths\": [16, 48],\n" indent "\"optimizer\": {\"name\": \"sgd\", \"momentum\": 0.85, \"weight_decay\": 0.0001},\n" indent     \
         "\"rate\": {\"base\": 0.3, \"warmup_epochs\": 1.5, \"warmup_steps\": 30, \"schedule\": \"step\", \"layer_decay\": 0.75},\n" indent \
         "\"loss_scaling\": {\"dynamic\": 1024},\n" indent "\"clip_norm\": 2.5,\n" indent "\"label_smoothing\": 0.125,\n" indent            \

@@ -5,8 +5,9 @@
  * (datasets.def): mnist, fashion-mnist, cifar10, cifar100 read from a folder in their published binary forms, plain or .gz; `shapes` is
  * generated and always there; "folder:PATH" is a folder of JPEG and PNG images, a sub-folder a class; sst2, ag_news, mr, banking77 and
  * clinc150 are sentences with classes, piqa questions with two answers, wnut17 words with tags, squad questions whose answer is a span,
- * tinyshakespeare, wikitext2 and "text:FILE" running text (docs/data.md says which files train and which test); and a program makes a set
- * of arrays of its own with qs_dataset_of_arrays. Wrong files get an error that names file, place and rule; nothing is ever half loaded.
+ * tinyshakespeare, wikitext2 and "text:FILE" running text (docs/data.md says which files train and which test); "npz:FILE" and
+ * "npy:FILE,FILE" are a user's own arrays; and a program makes a set of arrays in memory with qs_dataset_of_arrays. Wrong files get an
+ * error that names file, place and rule; nothing is ever half loaded.
  *
  * `shapes` has 12,000 training and 2,000 test images of 10 figures, 32×32×3: the same bytes everywhere, hopeless for a linear classifier
  * (about 14 %), easy for a small convolutional network (resnet8: 95 % after 2 epochs). */
@@ -26,6 +27,7 @@ typedef struct qs_data_description {
     /* Of images: normalisation, (byte / 255 - mean) / deviation per channel, constants taken from the training part; and whether a
      * horizontal flip keeps the label. */
     float mean[QS_DATA_MOST_CHANNELS], deviation[QS_DATA_MOST_CHANNELS];
+    float scale; /* in place of 255; 0: 255. Floats are divided by it, and normalised, where deviations are not 0; 0: 1 */
     bool flips;
     /* (classes) Where positions are labelled with parts of named things: "O", "B-person", "I-person" for outside, beginning, inside.
      * Constant texts that outlive the set; NULL: classes are no such tags. */
@@ -60,6 +62,10 @@ typedef struct qs_dataset {
     void *input[QS_SAMPLES_MOST_INPUTS]; /* (count, extents) of the input's type; NULL where samples are decoded as they are read */
     int32_t *length;                     /* (count) values along the first extent of inputs that vary; NULL where none does */
     void *target;                        /* (count, qs_target_values) int32_t, or float for QS_TARGET_REAL */
+    struct qs_mapping {
+        void *memory;
+        size_t bytes;
+    } mapping[QS_SAMPLES_MOST_INPUTS]; /* where an input lies in a mapped file */
     qs_part part;
     struct qs__image_files *files; /* of "folder:PATH" */
     qs_answers *answers;           /* of questions; NULL: a span is right where its positions are */
@@ -73,24 +79,37 @@ QS_API const char *qs_dataset_name_at(size_t index);
  * QS_USAGE. */
 QS_API qs_status qs_dataset_describe(const char *name, const char *folder, qs_data_description *out);
 /* Loads a part of a set. `folder` holds the sets' folders or files (folder/fashion-mnist/train-images-idx3-ubyte.gz ...; the CIFAR-10
- * training part is whatever data_batch_N.bin[.gz] are there); NULL means the environment's QSYNC_DATA. `limit` > 0 keeps the first
- * samples only (the file it falls in is still checked to its end). QS_USAGE for an unknown name (lists the names), QS_BAD_FILE
- * otherwise, with a hint at tools/fetch-data.sh when files are missing. Release with qs_dataset_release.
+ * training part is whatever data_batch_N.bin[.gz] are there); NULL means the environment's QSYNC_DATA. `limit` > 0 keeps the first samples
+ * only (the file it falls in is still checked to its end). QS_USAGE for an unknown name (lists the names), QS_BAD_FILE otherwise, with a
+ * hint at tools/fetch-data.sh when files are missing. Release with qs_dataset_release.
  *
- * "folder:PATH[,size=N]": PATH/train/CLASS/ and PATH/val/CLASS/ (or test/), each with .jpg, .jpeg or .png files; PATH is absolute, or
- * below the working folder, or below `folder`. The class is the place of its folder among the training part's, sorted by name. Only
- * names are read at once (samples in order: the first image of each class, the second of each, ...); qs_batch_fill decodes on the
- * threads of the pool. Images come out as N×N×3, N = 224: greys are repeated, transparency is dropped, CMYK is converted, 16 bits are
- * cut to 8, no more than 2^27 pixels are taken. With augmentation a rectangle of 8 to 100 % of the area and 3:4 to 4:3 is cut at random,
- * scaled, and mirrored with probability 1/2; without it the short side is scaled to 8/7 N and the middle cut out. Scaling is by a
- * triangle as wide as the step between the new pixels (bilinear where it enlarges).
+ * "folder:PATH[,size=N]": PATH/train/CLASS/ and PATH/val/CLASS/ (or test/), each with .jpg, .jpeg or .png files; PATH is absolute, or below
+ * the working folder, or below `folder`. The class is the place of its folder among the training part's, sorted by name. Only names are
+ * read at once (samples in order: the first image of each class, the second of each, ...); qs_batch_fill decodes on the threads of the
+ * pool. Images come out as N×N×3, N = 224: greys are repeated, transparency is dropped, CMYK is converted, 16 bits are cut to 8, no more
+ * than 2^27 pixels are taken. With augmentation a rectangle of 8 to 100 % of the area and 3:4 to 4:3 is cut at random, scaled, and mirrored
+ * with probability 1/2; without it the short side is scaled to 8/7 N and the middle cut out. Scaling is by a triangle as wide as the step
+ * between the new pixels (bilinear where it enlarges).
  *
  * Sets of texts take options: "sst2:vocab=PATH,length=N", "text:FILE,vocab=PATH,length=N". A vocabulary (text.h) is otherwise
  * `folder`/vocab/bert-uncased/vocab.txt, for running text `folder`/vocab/gpt2; N is 128, for running text 256. Sentences have the inputs
- * "ids", "types" (0) and "keep" (1, padded with 0), each int32 (N), varying; running text has "ids" (N) and as target at each position
- * the id that follows. Longer sentences are cut, those without pieces left out, bytes that are no UTF-8 dropped or kept as the vocabulary
- * does; how many is logged. */
+ * "ids", "types" (0) and "keep" (1, padded with 0), each int32 (N), varying; running text has "ids" (N) and as target at each position the
+ * id that follows. Longer sentences are cut, those without pieces left out, bytes that are no UTF-8 dropped or kept as the vocabulary does;
+ * how many is logged.
+ *
+ * "npz:FILE[,input=NAME...,target=NAME][,test=FILE|PART][,classes=N][,ignored=N]" and "npy:INPUT,...,TARGET[,test=INPUT,...,TARGET|PART]":
+ * arrays of NumPy (versions 1 to 3, row-major, little endian), samples along the first axis. Bytes of three axes and more are images, other
+ * integers ids, floats as they are; integers with one value a sample are classes, with two spans, with more a class for each position,
+ * floats real numbers. NAME:FORM says it otherwise: hwc, chw, ids, real; class, positions, span, real. Without a test part of its own
+ * (test=FILE, or arrays NAME_test in a .npz) the last tenth of the samples is it, or the PART. Bytes come out as 0 .. 1. Inputs of a .npy
+ * file that are held as they lie in it are mapped. */
 QS_API qs_status qs_dataset_load(const char *name, const char *folder, qs_part part, int64_t limit, qs_dataset *out);
+/* Replaces the normalisation that a description says of a set's inputs of bytes, or, where it has none, of floats: (value / scale - mean) /
+ * deviation, for each channel (along the last extent); one number stands for all, none for a mean of 0 and a deviation of 1, scale 0 for
+ * 255 (of floats 1). All absent: the set keeps its own. QS_USAGE for another number of them than channels, deviations that are not above 0,
+ * and sets of integers alone. */
+QS_API qs_status qs_data_normalize(qs_data_description *is, int means, const double *mean, int deviations, const double *deviation,
+                                   double scale);
 /* A set of a program's own arrays, which are copied: `count` samples, one array an input, lengths where an input varies (NULL otherwise).
  * Checked: description, lengths, classes and positions. */
 QS_API qs_status qs_dataset_of_arrays(const qs_data_description *description, int64_t count, const void *const *input,

@@ -142,6 +142,11 @@ QS_API qs_status qs_graph_write(const qs_graph *graph, const char *path);
 QS_API qs_status qs_graph_read(const char *path, qs_graph **out);
 QS_API qs_status qs_graph_parse(const char *json, const char *source, qs_graph **out);
 
+/* The graph that a record describes, by the same rules; QS_USAGE or QS_BAD_FILE as they come. The record stays the caller's. What a target
+ * without an extent (0) is of how many classes, positions or numbers, follows from the output. */
+struct qs_graph_record;
+QS_API qs_status qs_graph_of_record(const struct qs_graph_record *record, qs_graph **out);
+
 /* ---- Asking -------------------------------------------------------------------------------------------------------------- */
 
 /* d_o: longest path from the input to each node, counted from 1 at the input's first reader (docs/method.md §3.3), into depth[nodes];
@@ -259,15 +264,32 @@ QS_API const char *qs_graph_tensor_name(const qs_graph *graph, const qs_graph_te
 
 /* ---- Models --------------------------------------------------------------------------------------------------------------- */
 
-/* Opens a model: the path of a graph.json (it ends in .json), or a built-in name with options as below. Built-in models take the size and
- * the classes of `samples`; where images are too small for the model, it takes its standard size (they are then centred in padding).
- * A file has its own size: QS_MISMATCH where it cannot be fed from `samples`. samples NULL: the model's own standard ones.
- * Release with qs_graph_release. */
+/* Opens a model: the path of a graph.json (it ends in .json), or a built-in name with options as below; and behind either, changes.
+ * Built-in models take the size and the classes of `samples`; where images are too small for the model, it takes its standard size (they
+ * are then centred in padding). A file has its own size: QS_MISMATCH where it cannot be fed from `samples`. samples NULL: the model's own
+ * standard ones. Release with qs_graph_release. */
 QS_API qs_status qs_model_open(const char *text, const qs_samples *samples, qs_graph **out);
 /* The same with parameters frozen, as qs_graph_freeze says: what a job trains (its model and freeze). */
 QS_API qs_status qs_model_open_frozen(const char *text, const char *freeze, const qs_samples *samples, qs_graph **out);
-/* Whether a text is a path. */
+/* Whether a text is a path, maybe with changes behind it. */
 QS_API bool qs_model_is_file(const char *text);
+
+/* Changes stand behind a model in its text, "resnet18.json+head=10+dropout=0.1@layer4.*", so that whatever names the model names them too;
+ * they are part of the graph's name and signature.
+ *   +head=N          the last adjustable operator with outputs of its own (linear; the 1×1 convolution of squeezenet) gets N; a tied
+ *                    one its own weights
+ *   +loss=NAME       cross-entropy (a class), token (a class for each position), span or mse (real numbers); without it, the target's own
+ *   +dropout=P       dropout in front of that last layer; P@PATTERNS: behind all operators whose names match (fnmatch, commas between).
+ *                    Dropout that is there gets the probability P
+ * What is learned of how many classes, positions or numbers follows from the output then. */
+/* Where the changes begin in a model's text: at its end where there are none. What stands before is the path of a file. */
+QS_API const char *qs_model_changes(const char *text);
+/* The text with a change ("head") of that value, in the place of one that it had. QS_USAGE when it does not fit out[capacity]. */
+QS_API qs_status qs_model_change(const char *text, const char *what, const char *value, size_t capacity, char *out);
+/* Whether a change gives the model a new head: its parameters (qs_graph_head) then start anew, whatever weights there are. */
+QS_API bool qs_model_has_new_head(const char *text);
+/* The node that a new head replaces; -1: the graph has no such layer. */
+QS_API int qs_graph_head(const qs_graph *graph);
 
 typedef struct qs_model_input {
     int channels, height, width, classes;

@@ -23,6 +23,7 @@
 #define QS_NAME 64
 #define QS_MODEL 512 /* the text by which a model is opened: a name with options, or a path */
 #define QS_MAX_FORMATS 8
+#define QS_MOST_CHANNELS 4 /* that images have */
 #define QS_MAX_HOSTS 8
 
 /* ---- Cluster --------------------------------------------------------------------------------------------------------------- */
@@ -96,9 +97,14 @@ typedef enum qs_rate_schedule { QS_RATE_CONSTANT, QS_RATE_STEP, QS_RATE_COSINE, 
 
 typedef struct qs_job {
     char model[QS_MODEL];
-    char dataset[QS_MODEL]; /* with options, which may name files */
-    int64_t batch;          /* local batch of every rank */
-    qs_lengths lengths;     /* to which samples are padded, each global batch to one; none: all to the extents of the data set */
+    char dataset[QS_MODEL];    /* with options, which may name files */
+    struct {                   /* of images and floats: (value / scale - mean) / deviation; nothing said: the data set's own */
+        int means, deviations; /* 0: not said, 0 and 1; 1: of all channels; else one a channel */
+        double mean[QS_MOST_CHANNELS], deviation[QS_MOST_CHANNELS];
+        double scale; /* 0: not said, 255 of bytes and 1 of floats */
+    } normalization;
+    int64_t batch;      /* local batch of every rank */
+    qs_lengths lengths; /* to which samples are padded, each global batch to one; none: all to the extents of the data set */
     struct {
         char name[16];                    /* of an operator that is one (op.h): "sgd" */
         double setting[QS_MOST_SETTINGS]; /* in the operator's order; 0 behind its last */

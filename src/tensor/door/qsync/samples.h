@@ -76,9 +76,9 @@ QS_API bool qs_input_is_image(const qs_input *input);
 /* Numbers that a sample's target takes in memory: i32, or fp32 for QS_TARGET_REAL. */
 QS_API int64_t qs_target_values(const qs_target *target);
 /* Checks that a model that takes `model` can be fed from the set called `name`: as many inputs of the same types; images of the same
- * channels and no larger (smaller ones are centred in zero padding), other inputs no longer and equal beyond the first extent (integers of
- * rank 2 equal in both), integers within the model's bound; a target of the same kind, with at least as many classes or positions, with
- * just as many numbers. QS_MISMATCH says which figure is wrong. */
+ * channels and no larger (smaller ones are centred in zero padding), or floats of just their extents; other inputs no longer and equal
+ * beyond the first extent (integers of rank 2 equal in both), integers within the model's bound; a target of the same kind, with at least
+ * as many classes or positions, with just as many numbers. QS_MISMATCH says which figure is wrong. */
 QS_API qs_status qs_samples_fit(const char *name, const qs_samples *set, const qs_samples *model);
 
 #endif

@@ -378,7 +378,7 @@ QS_API qs_status qs_samples_lend(const qs_dataset *set, const qs_graph *graph, i
 /* The model that a job trains, as its data set shapes it, or a program's own in place of that (NULL: none). Collective: rank 0 opens it and
  * sends it to the others as a text, so only its host needs the file. Release with qs_graph_release. */
 QS_API qs_status qs_model_share(const qs_job *job, const qs_dataset *own, qs_comm *comm, qs_graph **out);
-/* A part of the job's data set (qs_dataset_load), checked to be what the model takes (QS_MISMATCH). */
+/* A part of the job's data set (qs_dataset_load), checked to be what the model takes (QS_MISMATCH), with the job's normalisation. */
 QS_API qs_status qs_job_samples(const qs_job *job, const qs_graph *graph, const char *data_folder, qs_part part, int64_t limit,
                                 qs_dataset *out);
 
