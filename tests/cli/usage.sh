@@ -20,10 +20,10 @@ refuse 2 '--clip-norm -1: must be at least 0' train --clip-norm -1
 refuse 2 '--clip-norm inf: not a finite number' train --clip-norm inf
 refuse 2 '--momentum 5: must lie in 0 .. 1' train --momentum 5
 refuse 2 '--beta1 1: must lie in 0 .. 0.9999999' train --optimizer adam --beta1 1
-refuse 2 '--momentum is of sgd (0.9): adam has no such setting' train --optimizer adam --momentum 0.5
+refuse 2 '--momentum is of sgd (0.9), nesterov (0.9): adam has no such setting' train --optimizer adam --momentum 0.5
 refuse 2 '--checkpoint-every needs --out FOLDER' train --checkpoint-every 1
 refuse 2 '--resume and --weights do not go together' train --resume state.qsync --weights weights.safetensors
-refuse 2 '--optimizer relu is no optimiser: there are sgd, adam' train --optimizer relu
+refuse 2 '--optimizer relu is no optimiser: there are sgd, nesterov, adagrad, adam' train --optimizer relu
 refuse 2 '--wire int4: there are fp32, bf16, int8' train --wire int4
 refuse 2 '--wire int8: all-reduce ring passes on partial sums' train --all-reduce ring --wire int8
 refuse 2 '--epochs 4294967297: must be at most 2147483647' train --epochs 4294967297
