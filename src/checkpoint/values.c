@@ -22,14 +22,14 @@ static qs_shape flattened(const qs_graph *graph, int index) {
         if (node->op->kind == QS_ADJUSTABLE || !qs_shape_equal(&node->shape, &before->shape)) return none;
         node = before;
     }
-    return node->op ? graph->node[node->input[0]].shape : none;
+    return node->op && node->op->image_features ? graph->node[node->input[0]].shape : none;
 }
 
 qs_shape qs__values_image(const qs_graph *graph, const qs_parameter *parameter) {
     static const qs_shape none;
     const qs_shape *shape = &parameter->shape;
     const qs_node *node = &graph->node[parameter->node];
-    const bool by_feature = node->op->kind == QS_ADJUSTABLE ? parameter->role == QS_WEIGHTS : node->op->norm != NULL;
+    const bool by_feature = node->op->kind != QS_ADJUSTABLE || parameter->role == QS_WEIGHTS;
     const qs_shape image = by_feature && shape->axes > 0 ? flattened(graph, node->input[0]) : none;
     return image.axes >= 3 && shape->axes < 3 && shape->dim[shape->axes - 1] == qs_shape_count(&image) ? image : none;
 }

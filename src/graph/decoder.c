@@ -57,7 +57,8 @@ static qs_status node_take(derivation *d, int n) {
     const qs_node *node = &d->model->node[n];
     qs_attributes with = node->attributes;
     const char *op = node->op->name;
-    const bool along = with.along != 0 || with.sequences > 1; /* positions are joined, or lie in several sequences */
+    /* positions are joined, lie in several sequences, or have numbers of their own */
+    const bool along = with.along != 0 || with.sequences > 1 || (node->op->takes_all && node->op->takes_all(&with));
     int input[QS_MAX_INPUTS], inputs = node->inputs;
     char why[160];
     for (int i = 0; i < inputs; i++)

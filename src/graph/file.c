@@ -209,6 +209,8 @@ static qs_status attributes_take(const qs_op *op, const qs_graph_operator *row, 
         const double value = row->setting[i].value;
         if (!(value >= setting->least && value <= setting->most))
             return qs_fail(QS_BAD_FILE, "%s is %.9g, must lie in %.9g .. %.9g", setting->name, value, setting->least, setting->most);
+        if (value == 0 && setting->standard != 0)
+            return qs_fail(QS_BAD_FILE, "%s is 0, which stands for %.9g: %s cannot have it 0", setting->name, setting->standard, op->name);
         *(double *)(void *)((char *)out + setting->field) = value;
     }
     return QS_OK;

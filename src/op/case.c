@@ -48,10 +48,13 @@ bool qs_case_equal(const qs_case *a, const qs_case *b) {
         with->bias != other->bias || with->mode != other->mode || with->value != other->value || with->height != other->height ||
         with->width != other->width || with->scale_height != other->scale_height || with->scale_width != other->scale_width ||
         with->coordinates != other->coordinates || with->nearest != other->nearest || with->count_padding != other->count_padding ||
-        with->rounding != other->rounding || with->overflow != other->overflow || with->to != other->to ||
-        with->batched != other->batched || with->relu != other->relu || with->accumulate != other->accumulate ||
+        with->order != other->order || with->over != other->over || with->constant[0] != other->constant[0] ||
+        with->constant[1] != other->constant[1] || with->rounding != other->rounding || with->overflow != other->overflow ||
+        with->to != other->to || with->batched != other->batched || with->relu != other->relu || with->accumulate != other->accumulate ||
         with->per_channel != other->per_channel || !qs_narrow_equal(&with->accumulator, &other->accumulator))
         return false;
+    for (int i = 0; i < 5; i++)
+        if (with->extent[i] != other->extent[i]) return false;
     for (int i = 0; i < a->operands; i++) {
         const qs_operand *left = &a->operand[i], *right = &b->operand[i];
         if (left->format != right->format) return false;
@@ -83,7 +86,9 @@ uint64_t qs_case_hash(const qs_case *one) {
                              with->transposed,   with->merged,      with->scale,       with->base,    with->position,  with->approximate,
                              with->window,       with->sequences,   with->along,       with->context, with->size,      with->alpha,
                              with->beta,         with->bias,        with->mode,        with->value,   with->height,    with->width,
-                             with->scale_height, with->scale_width, with->coordinates, with->nearest};
+                             with->scale_height, with->scale_width, with->coordinates, with->nearest, with->extent[0], with->extent[1],
+                             with->extent[2],    with->extent[3],   with->extent[4],   with->order,   with->over,      with->constant[0],
+                             with->constant[1]};
     uint64_t hash = fold((uint64_t)(uintptr_t)one->pass, (uint64_t)(uintptr_t)one->op);
     for (size_t i = 0; i < sizeof pair / sizeof *pair; i++)
         hash = fold(hash, (uint64_t)(uint32_t)pair[i][0] << 32 | (uint32_t)pair[i][1]);

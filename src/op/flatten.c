@@ -12,5 +12,11 @@ static qs_status infer(const qs_attributes *with, const qs_shape *src, int64_t o
 
 static const char *const cases[] = {NULL};
 
-const qs_op qs__op_flatten = {
-    .name = "flatten", .kind = QS_DEPENDENT, .sign = QS_SIGN_KEPT, .inputs = 1, .infer = infer, .alias = true, .cases = cases};
+const qs_op qs__op_flatten = {.name = "flatten",
+                              .kind = QS_DEPENDENT,
+                              .sign = QS_SIGN_KEPT,
+                              .inputs = 1,
+                              .infer = infer,
+                              .alias = true,
+                              .image_features = true,
+                              .cases = cases};

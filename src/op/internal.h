@@ -100,12 +100,12 @@ extern const qs_pass qs__cross_entropy_passes[QS__CROSS_ENTROPY_PASSES];
 /* A copy of a case's ids, checked; caller frees it, also after a failure. */
 qs_status qs__ids_read(const qs_case *one, const qs_tensor *operands, int32_t **out);
 
-/* ---- Smooth activation functions: gelu, silu, tanh (activation.c) ---- */
+/* ---- Functions of one number: gelu, sigmoid, clip and others (activation.c) ---- */
 
 /* A function of one number, or its derivative. */
 typedef double (*qs__curve)(const qs_attributes *with, double x);
-/* dst = f(src), and diff_src = diff_dst f'(src): the curve in double, rounded once to fp32. */
-qs_status qs__activation_forward(const qs_case *one, const qs_tensor *operands, qs__curve function);
+/* to = f(from), and diff_src = diff_dst f'(src): the curve in double, rounded once to fp32. */
+qs_status qs__activation_apply(const qs_case *one, const qs_tensor *operands, qs_role from, qs_role to, qs__curve function);
 qs_status qs__activation_backward(const qs_case *one, const qs_tensor *operands, qs__curve derivative);
 qs_status qs__activation_check(const qs_case *one);
 double qs__activation_flops(const qs_case *one);
@@ -113,7 +113,7 @@ double qs__activation_flops(const qs_case *one);
 #define QS__ACTIVATION_KERNELS(function, derivative)                                              \
     static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {  \
         (void)run;                                                                                \
-        return qs__activation_forward(one, operands, function);                                   \
+        return qs__activation_apply(one, operands, QS_SRC, QS_DST, function);                     \
     }                                                                                             \
     static qs_status backward(const qs_case *one, const qs_tensor *operands, const qs_run *run) { \
         (void)run;                                                                                \
@@ -143,6 +143,81 @@ double qs__activation_flops(const qs_case *one);
         QS__ACTIVATION_CASES_OF(NAME, "fp32", "[3,7]", A), QS__ACTIVATION_CASES_OF(NAME, "bf16", "[4,16,8,8]", A),  \
         QS__ACTIVATION_CASES_OF(NAME, "bf16", "[1,3,5]", A), QS__ACTIVATION_CASES_OF(NAME, "fp16", "[2,8,4,4]", A), \
         QS__ACTIVATION_CASES_OF(NAME, "bf16", "[3,33,5]", " absmax=fp32[1]" A), NAME "/forward src=bf16[2,9,3,3] dst=fp32[2,9,3,3]" A
+
+/* All of such an operator behind its function and its derivative; A: the settings of its cases; the rest: what else it has (sign, settings,
+ * a rule). */
+#define QS__CURVE(NAME, A, ...)                                                                \
+    QS__ACTIVATION_KERNELS(function, derivative)                                               \
+    static const qs_pass passes[] = {QS__ACTIVATION_FORWARD(forward, qs__activation_check),    \
+                                     QS__ACTIVATION_BACKWARD(backward, qs__activation_check)}; \
+    static const char *const cases[] = {QS__ACTIVATION_CASES(#NAME, A), NULL};                 \
+    const qs_op qs__op_##NAME = {.name = #NAME,                                                \
+                                 .kind = QS_DEPENDENT,                                         \
+                                 .decoding = QS_ONE_POSITION,                                  \
+                                 .inputs = 1,                                                  \
+                                 .passes = 2,                                                  \
+                                 .pass = passes,                                               \
+                                 .cases = cases,                                               \
+                                 __VA_ARGS__}
+
+/* ---- Functions of two numbers: multiply, subtract, divide and others (pair.c) ---- */
+
+/* One of such functions, or its derivative by the first or the second number. */
+typedef double (*qs__pair)(double a, double b);
+qs_status qs__pair_forward(const qs_case *one, const qs_tensor *operands, qs__pair function);
+qs_status qs__pair_backward(const qs_case *one, const qs_tensor *operands, qs__pair by_first, qs__pair by_second);
+qs_status qs__pair_check(const qs_case *one);
+double qs__pair_flops_backward(const qs_case *one);
+/* Their passes, by the functions of the operator's file that run them, and by its rule. */
+#define QS__PAIR_PASSES(run_forward, run_backward, rule)                                                                                 \
+    {.name = "forward",                                                                                                                  \
+     QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT}, {.role = QS_SRC2, .source = QS_FROM_INPUT, .of = 1},                         \
+                 {.role = QS_DST, .source = QS_TO_OUTPUT}, {.role = QS_ABSMAX, .source = QS_ABSMAX_OF, .of = QS_DST, .optional = true}), \
+     .reference = (run_forward),                                                                                                         \
+     .check = (rule)},                                                                                                                   \
+    {                                                                                                                                    \
+        .name = "backward",                                                                                                              \
+        QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT}, {.role = QS_SRC2, .source = QS_FROM_INPUT, .of = 1},                      \
+                    {.role = QS_DIFF_DST, .source = QS_FROM_GRADIENT}, {.role = QS_DIFF_SRC, .source = QS_TO_INPUT_GRADIENT},            \
+                    {.role = QS_DIFF_SRC2, .source = QS_TO_INPUT_GRADIENT, .of = 1}),                                                    \
+        .reference = (run_backward), .flops = qs__pair_flops_backward, .check = (rule)                                                   \
+    }
+#define QS__PAIR_CASES_OF(NAME, F, S)                  \
+    NAME "/forward src=" F S " src2=" F S " dst=" F S, \
+        NAME "/backward src=" F S " src2=" F S " diff_dst=" F S " diff_src=" F S " diff_src2=" F S
+/* All of such an operator behind `function`, `by_first` and `by_second`; the rest: what else it has. */
+#define QS__PAIR(NAME, ...)                                                                                                  \
+    static qs_status infer(const qs_attributes *with, const qs_shape *src, int64_t outputs, qs_shape *dst) {                 \
+        (void)with, (void)outputs;                                                                                           \
+        return qs__infer_alike(#NAME, src, dst);                                                                             \
+    }                                                                                                                        \
+    static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {                             \
+        (void)run;                                                                                                           \
+        return qs__pair_forward(one, operands, function);                                                                    \
+    }                                                                                                                        \
+    static qs_status backward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {                            \
+        (void)run;                                                                                                           \
+        return qs__pair_backward(one, operands, by_first, by_second);                                                        \
+    }                                                                                                                        \
+    static const qs_pass passes[] = {QS__PAIR_PASSES(forward, backward, qs__pair_check)};                                    \
+    static const char *const cases[] = {QS__PAIR_CASES_OF(#NAME, "fp32", "[4,16,8,8]"),                                      \
+                                        QS__PAIR_CASES_OF(#NAME, "fp32", "[3,7,5]"),                                         \
+                                        QS__PAIR_CASES_OF(#NAME, "fp32", "[3,11]"),                                          \
+                                        QS__PAIR_CASES_OF(#NAME, "bf16", "[4,16,8,8]"),                                      \
+                                        QS__PAIR_CASES_OF(#NAME, "bf16", "[1,3,5]"),                                         \
+                                        QS__PAIR_CASES_OF(#NAME, "fp16", "[2,8,4]"),                                         \
+                                        #NAME "/forward src=bf16[7,5,31] src2=bf16[7,5,31] dst=bf16[7,5,31] absmax=fp32[1]", \
+                                        #NAME "/forward src=bf16[2,5,3,3] src2=fp32[2,5,3,3] dst=fp32[2,5,3,3]",             \
+                                        NULL};                                                                               \
+    const qs_op qs__op_##NAME = {.name = #NAME,                                                                              \
+                                 .kind = QS_DEPENDENT,                                                                       \
+                                 .decoding = QS_ONE_POSITION,                                                                \
+                                 .inputs = 2,                                                                                \
+                                 .infer = infer,                                                                             \
+                                 .passes = 2,                                                                                \
+                                 .pass = passes,                                                                             \
+                                 .cases = cases,                                                                             \
+                                 __VA_ARGS__}
 
 /* ---- relu, alone or behind a normalisation (relu.c) ---- */
 
@@ -212,6 +287,9 @@ qs_status qs__moving_backward_check(const qs_case *one);
         QS_OPERANDS({.role = QS_DIFF_DST, .source = QS_FROM_GRADIENT}, {.role = QS_DIFF_SRC, .source = QS_TO_INPUT_GRADIENT}), \
         .reference = backward, .check = (rule_backward)                                                                        \
     }
+
+/* The shape of samples of these extents: height and width 0: [N,channels], width 0: [N,channels,height] (reshape.c). */
+qs_status qs__sample_shape(const char *name, const qs_attributes *with, int64_t samples, const int64_t extent[3], qs_shape *dst);
 
 /* How many sequences lie one behind the other in the positions of a sample. */
 static inline int64_t qs__sequences(const qs_attributes *with) {

@@ -2,6 +2,7 @@
 /* quantize: float storage to integer codes from given absolute maxima: with one step, one for each index of an axis, or one and groups of
  * channels whose steps halve (ShiftQuant). */
 #include "internal.h"
+#include "qsync/quantizing.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -19,12 +19,4 @@ static double derivative(const qs_attributes *with, double x) {
     return sigmoid(x) + x * sigmoid(x) * sigmoid(-x);
 }
 
-QS__ACTIVATION_KERNELS(function, derivative)
-
-static const qs_pass passes[] = {QS__ACTIVATION_FORWARD(forward, qs__activation_check),
-                                 QS__ACTIVATION_BACKWARD(backward, qs__activation_check)};
-
-static const char *const cases[] = {QS__ACTIVATION_CASES("silu", ""), NULL};
-
-const qs_op qs__op_silu = {
-    .name = "silu", .kind = QS_DEPENDENT, .decoding = QS_ONE_POSITION, .inputs = 1, .passes = 2, .pass = passes, .cases = cases};
+QS__CURVE(silu, "", .sign = QS_SIGN_ANY);

@@ -15,18 +15,4 @@ static double derivative(const qs_attributes *with, double x) {
     return inverse * inverse;
 }
 
-QS__ACTIVATION_KERNELS(function, derivative)
-
-static const qs_pass passes[] = {QS__ACTIVATION_FORWARD(forward, qs__activation_check),
-                                 QS__ACTIVATION_BACKWARD(backward, qs__activation_check)};
-
-static const char *const cases[] = {QS__ACTIVATION_CASES("tanh", ""), NULL};
-
-const qs_op qs__op_tanh = {.name = "tanh",
-                           .kind = QS_DEPENDENT,
-                           .decoding = QS_ONE_POSITION,
-                           .sign = QS_SIGN_KEPT,
-                           .inputs = 1,
-                           .passes = 2,
-                           .pass = passes,
-                           .cases = cases};
+QS__CURVE(tanh, "", .sign = QS_SIGN_KEPT);

@@ -125,6 +125,23 @@ TEST(what_is_no_decoder) {
     assert_ok(qs_graph_add(graph, "head", "linear", NULL, 1, &seen, 50, false, &at));
     assert_ok(qs_graph_finish(graph, at, &next));
     refuse_graph(graph, "\"halves\" (attention) takes all positions");
+    /* Numbers that each position has by itself; one for all of them is no hindrance, nor is what is done to each alone. */
+    for (int over = 1; over >= 0; over--) {
+        qs_graph *decoder = NULL;
+        assert_ok(qs_graph_create("own", "sequences", 1, samples.input, &graph));
+        assert_ok(qs_graph_add(graph, "table", "embedding", &(qs_attributes){.vocabulary = 50}, 1, (int[]){0}, 6, false, &at));
+        assert_ok(qs_graph_add(graph, "shift", "offset", &(qs_attributes){.over = over}, 1, &at, 0, false, &at));
+        assert_ok(qs_graph_add(graph, "bent", "elu", NULL, 1, &at, 0, false, &at));
+        assert_ok(qs_graph_add(graph, "head", "linear", NULL, 1, &at, 50, false, &at));
+        assert_ok(qs_graph_finish(graph, at, &next));
+        if (over == 1) {
+            refuse_graph(graph, "\"shift\" (offset) takes all positions");
+            continue;
+        }
+        assert_ok(qs_graph_decoder(graph, 1, 4, &decoder));
+        qs_graph_release(graph);
+        qs_graph_release(decoder);
+    }
     /* What each position sees besides is the sample's own affair. */
     samples.inputs = 2;
     samples.input[1] = (qs_input){.name = "keep", .type = QS_INPUT_I32, .rank = 1, .extent = {8 * 8}, .bound = 2};

@@ -134,6 +134,32 @@ TEST(windows) {
     qs_graph_release(graph);
 }
 
+/* Settings whose fields have other names, also negative ones; those that are left out are the standards. */
+TEST(settings_of_functions) {
+    static const char text[] =
+        "{\"schema\": \"qsync/graph/2\", \"name\": \"vectors\", \"inputs\": [{\"name\": \"values\", \"type\": \"f32\", "
+        "\"extents\": [12]}], \"target\": {\"kind\": \"class\", \"classes\": 3}, \"operators\": "
+        "[{\"name\": \"seen\", \"op\": \"reshape\", \"inputs\": [\"values\"], \"settings\": {\"height\": 4, \"channels\": -1}}, "
+        "{\"name\": \"moved\", \"op\": \"permute\", \"inputs\": [\"seen\"], \"settings\": {\"extent1\": -1, \"extent2\": 3, \"order\": "
+        "21}}, {\"name\": \"cut\", \"op\": \"clip\", \"inputs\": [\"moved\"], \"settings\": {\"least\": -3.4028234663852886e38, \"most\": "
+        "0.1}}, {\"name\": \"line\", \"op\": \"affine\", \"inputs\": [\"cut\"], \"settings\": {\"term\": -2}}, "
+        "{\"name\": \"hard\", \"op\": \"hard_sigmoid\", \"inputs\": [\"line\"]}, {\"name\": \"shift\", \"op\": \"offset\", "
+        "\"inputs\": [\"hard\"], \"settings\": {\"over\": 1}}, {\"name\": \"fc\", \"op\": \"reduce_max\", \"inputs\": [\"shift\"], "
+        "\"settings\": {\"over\": 1}}, {\"name\": \"end\", \"op\": \"reshape\", \"inputs\": [\"fc\"], \"settings\": {\"channels\": 3}}], "
+        "\"output\": \"end\"}";
+    qs_graph *graph = NULL;
+    assert_ok(qs_graph_parse(text, "text", &graph));
+    const qs_node *cut = &graph->node[qs_graph_find(graph, "cut")], *line = &graph->node[qs_graph_find(graph, "line")],
+                  *hard = &graph->node[qs_graph_find(graph, "hard")];
+    assert_true(qs_shape_equal(&cut->shape, &(qs_shape){3, {1, 4, 3}}));
+    assert_true(cut->attributes.constant[1] == 0.1 && cut->attributes.constant[0] < -3e38);
+    assert_true(line->attributes.constant[0] == 1 && line->attributes.constant[1] == -2);
+    assert_true(hard->attributes.constant[0] == 1.0 / 6 && hard->attributes.constant[1] == 0.5);
+    assert_int_equal(qs_shape_count(&graph->parameter[0].shape), 12);
+    round_trip(graph);
+    qs_graph_release(graph);
+}
+
 static void refused(const char *text, const char *part) {
     qs_graph *graph = NULL;
     assert_refused(qs_graph_parse(text, "bad.json", &graph), QS_BAD_FILE, part);
@@ -155,6 +181,12 @@ TEST(contradictions) {
             "does not fit the width of 8");
     refused(HEAD INPUT TARGET "\"operators\": [" CONV("left", "picture", ", \"settings\": {\"slope\": 2}") REST END,
             "no setting \"slope\"");
+    refused(HEAD INPUT TARGET
+            "\"operators\": [{\"name\": \"x\", \"op\": \"elu\", \"inputs\": [\"picture\"], \"settings\": {\"alpha\": 0}}" END,
+            "alpha is 0, which stands for 1: elu cannot have it 0");
+    refused(HEAD INPUT TARGET
+            "\"operators\": [{\"name\": \"x\", \"op\": \"reshape\", \"inputs\": [\"picture\"], \"settings\": {\"channels\": 7}}" END,
+            "a sample of [1,3,8,8] has 192 values");
     refused(HEAD INPUT TARGET "\"operators\": [{\"name\": \"x\", \"op\": \"convolve\", \"inputs\": [\"picture\"]}" END, "convolve");
     refused(HEAD INPUT TARGET "\"operators\": [{\"name\": \"x\", \"op\": \"cast\", \"inputs\": [\"picture\"]}" END,
             "no operator of a model");
@@ -273,5 +305,5 @@ TEST(too_many_and_too_deep) {
     free(text);
 }
 
-TEST_MAIN(built_in_models_come_back, size_and_classes_of_the_data, written_by_hand, lengths_that_vary, windows, contradictions,
-          wrong_shape_of_an_operator, where_parameters_come_from, damaged_files, too_many_and_too_deep)
+TEST_MAIN(built_in_models_come_back, size_and_classes_of_the_data, written_by_hand, lengths_that_vary, windows, settings_of_functions,
+          contradictions, wrong_shape_of_an_operator, where_parameters_come_from, damaged_files, too_many_and_too_deep)

@@ -103,4 +103,35 @@ TEST(models_that_depend_on_the_length) {
     qs_graph_release(graph);
 }
 
-TEST_MAIN(as_if_it_were_built_so, frozen_parameters_keep_their_places, lengths_of_a_job, models_that_depend_on_the_length)
+/* Positions that are taken apart and put in another order: the extent that the settings leave open follows. */
+static qs_graph *reordered(int64_t length) {
+    const qs_input input = {.name = "numbers", .type = QS_INPUT_F32, .rank = 2, .extent = {length, 4}, .varies = true};
+    const qs_attributes heads = {.extent = {-1, 2, 2}, .order = 213}, back = {.extent = {2, -1, 2}, .order = 213};
+    qs_graph *graph = NULL;
+    int at = 0;
+    assert_ok(qs_graph_create("reordered", "rows", 1, &input, &graph));
+    assert_ok(qs_graph_add(graph, "heads", "permute", &heads, 1, &at, 0, false, &at));
+    assert_true(qs_shape_equal(&graph->node[at].shape, &(qs_shape){4, {1, 2, 2, length}}));
+    assert_ok(qs_graph_add(graph, "gains", "gain", NULL, 1, &at, 0, false, &at));
+    assert_ok(qs_graph_add(graph, "back", "permute", &back, 1, &at, 0, false, &at));
+    assert_ok(qs_graph_add(graph, "rows", "reshape", &(qs_attributes){.extent = {-1, 0, 4}}, 1, &at, 0, false, &at));
+    assert_ok(qs_graph_add(graph, "mean", "reduce_mean", NULL, 1, &at, 0, false, &at));
+    assert_ok(qs_graph_add(graph, "vector", "reshape", &(qs_attributes){.extent = {0, 0, -1}}, 1, &at, 0, false, &at));
+    assert_ok(qs_graph_add(graph, "last", "linear", NULL, 1, &at, 3, true, &at));
+    assert_ok(qs_graph_finish(graph, at, NULL));
+    return graph;
+}
+
+TEST(extents_that_follow) {
+    qs_graph *graph = reordered(6), *built = reordered(5), *shorter = NULL;
+    char is[32], wanted[32];
+    assert_ok(qs_graph_of_length(graph, 5, &shorter));
+    assert_string_equal(qs_graph_signature(shorter, is), qs_graph_signature(built, wanted));
+    assert_int_equal(shorter->node[qs_graph_find(shorter, "rows")].shape.dim[2], 5);
+    qs_graph_release(graph);
+    qs_graph_release(built);
+    qs_graph_release(shorter);
+}
+
+TEST_MAIN(extents_that_follow, as_if_it_were_built_so, frozen_parameters_keep_their_places, lengths_of_a_job,
+          models_that_depend_on_the_length)

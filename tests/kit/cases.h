@@ -127,6 +127,20 @@ static inline void fill_pool_mask(bound *b, int8_t *mask, uint64_t key) {
     }
 }
 
+static inline bool is_one_of(const char *name, const char *const *list, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(name, list[i])) return true;
+    return false;
+}
+
+/* A value that the operator is defined at, and not close to where it is not: positive where it takes a root or a logarithm, no small
+ * divisor. */
+static inline double value_within(const qs_op *op, qs_role role, double value) {
+    static const char *const positive[] = {"log", "sqrt", "power", "reciprocal"};
+    if (role == QS_SRC && is_one_of(op->name, positive, COUNT_OF(positive))) return 0.5 + fabs(value);
+    return role == QS_SRC2 && !strcmp(op->name, "divide") ? copysign(0.5 + fabs(value), value) : value;
+}
+
 static inline void bound_fill_operand(bound *b, int position, uint64_t seed) {
     const qs_operand *operand = &b->one.operand[position];
     qs_tensor *tensor = &b->operands[position];
@@ -172,7 +186,7 @@ static inline void bound_fill_operand(bound *b, int position, uint64_t seed) {
     float *values = malloc((size_t)count * sizeof *values);
     assert_non_null(values);
     for (int64_t i = 0; i < count; i++)
-        values[i] = (float)role_value(operand, key, (uint64_t)i);
+        values[i] = (float)value_within(b->one.op, operand->role, role_value(operand, key, (uint64_t)i));
     tensor_store(tensor, values);
     free(values);
 }
@@ -498,8 +512,15 @@ static inline void check_gradient_with(const char *text, double label_smoothing)
     const bool has_src = qs_case_position(&one, QS_SRC) >= 0;
     float *src = has_src ? bound_fp32(&forward, QS_SRC) : NULL;
     int64_t count = has_src ? bound_count(&forward, QS_SRC) : 0;
-    if (strcmp(one.op->name, "max_pool") == 0) fill_far_from_kinks(src, count, count);
-    if (strcmp(one.op->name, "relu") == 0) fill_far_from_kinks(src, count, 64); /* small values: y is then known closely */
+    static const char *const ordered[] = {"max_pool", "reduce_max"};
+    static const char *const bent[] = {"relu",       "leaky_relu", "elu",   "selu",    "abs",    "hard_sigmoid",
+                                       "hard_swish", "clip",       "prelu", "minimum", "maximum"};
+    if (is_one_of(one.op->name, ordered, COUNT_OF(ordered))) fill_far_from_kinks(src, count, count);
+    if (is_one_of(one.op->name, bent, COUNT_OF(bent))) { /* small values: y is then known closely */
+        fill_far_from_kinks(src, count, 64);
+        for (int64_t i = 0; i < count && qs_case_position(&one, QS_SRC2) >= 0; i++) /* between those of src */
+            bound_fp32(&forward, QS_SRC2)[i] = 0.125f * roundf(8 * bound_fp32(&forward, QS_SRC2)[i]);
+    }
     if (one.op->norm && one.op->norm->absolute) fill_far_from_means(src, count, one.operand[0].shape.dim[1], one.op->norm->per_position);
     for (int i = 0; i < one.operands; i++) { /* the origins check_direction will step from */
         const qs_role role = one.operand[i].role;

@@ -65,6 +65,60 @@ TEST(left_out) {
     bound_release(&back);
 }
 
+/* Σ r y of the probabilities y of scores x plus a mask m, one number for each head, query and key. */
+static double masked(bound *offset, bound *softmax, const float *r) {
+    double sum = 0;
+    bound_run(offset);
+    memcpy(bound_fp32(softmax, QS_SRC), bound_fp32(offset, QS_DST), (size_t)bound_count(offset, QS_DST) * sizeof *r);
+    bound_run(softmax);
+    for (int64_t i = 0; i < bound_count(softmax, QS_DST); i++)
+        sum += (double)r[i] * (double)bound_fp32(softmax, QS_DST)[i];
+    return sum;
+}
+
+/* A mask that is added, by an offset in front: -10000 leaves out as keep does, to the bit, and the gradient of what is learned there is
+ * that of central differences: steps of 2^-7 leave 2^-14 of third derivatives, all below 1, and some 2^-24 / 2^-7 of roundings. */
+TEST(added_masks) {
+    enum { SCORES = 2 * 3 * 2 * 5, MASK = 3 * 2 * 5 };
+    const float h = 0x1p-7f;
+    bound offset, softmax, kept, back, learned;
+    bound_parse(&offset, "offset/forward src=fp32[2,3,2,5] shift=fp32[10,3] dst=fp32[2,3,2,5] over=1", 34);
+    bound_parse(&softmax, "softmax/forward src=fp32[2,3,2,5] dst=fp32[2,3,2,5] scale=1", 35);
+    bound_parse(&kept, "softmax/forward src=fp32[2,3,2,5] keep=fp32[2,3] dst=fp32[2,3,2,5] scale=1", 36);
+    bound_parse(&back, "softmax/backward src=fp32[2,3,2,5] diff_dst=fp32[2,3,2,5] diff_src=fp32[2,3,2,5] scale=1", 37);
+    bound_parse(&learned, "offset/backward diff_dst=fp32[2,3,2,5] diff_src=fp32[2,3,2,5] diff_shift=fp32[10,3] over=1", 38);
+    float *mask = bound_fp32(&offset, QS_SHIFT), *r = bound_fp32(&back, QS_DIFF_DST);
+    for (int i = 0; i < MASK; i++)
+        mask[i] = i % 3 == 1 ? -10000 : 0;
+    masked(&offset, &softmax, r);
+    memcpy(bound_fp32(&kept, QS_SRC), bound_fp32(&offset, QS_SRC), SCORES * sizeof *r);
+    for (int i = 0; i < 6; i++)
+        ((int32_t *)bound_tensor(&kept, QS_KEEP)->data)[i] = i % 3 != 1;
+    bound_run(&kept);
+    assert_memory_equal(bound_fp32(&softmax, QS_DST), bound_fp32(&kept, QS_DST), SCORES * sizeof *r);
+    for (int i = 0; i < MASK; i++)
+        mask[i] = 0.125f * (float)(i % 7 - 3);
+    masked(&offset, &softmax, r);
+    bound_share(&back, &softmax);
+    bound_run(&back);
+    memcpy(bound_fp32(&learned, QS_DIFF_DST), bound_fp32(&back, QS_DIFF_SRC), SCORES * sizeof *r);
+    bound_run(&learned);
+    for (int i = 0; i < MASK; i++) {
+        const float at = mask[i];
+        mask[i] = at + h;
+        const double above = masked(&offset, &softmax, r);
+        mask[i] = at - h;
+        const double slope = (above - masked(&offset, &softmax, r)) / (2 * (double)h);
+        mask[i] = at;
+        assert_true(fabs(slope - (double)bound_fp32(&learned, QS_DIFF_SHIFT)[i]) <= 10 * (0x1p-14 + 0x1p-17));
+    }
+    bound_release(&offset);
+    bound_release(&softmax);
+    bound_release(&kept);
+    bound_release(&back);
+    bound_release(&learned);
+}
+
 TEST(refusals) {
     const qs_attributes causal = {.causal = 1};
     qs_shape src = qs_shape_of(4, 2, 9, 4, 7), dst;
@@ -73,4 +127,4 @@ TEST(refusals) {
     expect_refused("softmax/forward src=fp32[2,9,4,7] dst=fp32[2,9,4,7] causal=1", "as many positions");
 }
 
-TEST_MAIN(cases, gradients, rows, left_out, refusals)
+TEST_MAIN(cases, gradients, rows, left_out, added_masks, refusals)

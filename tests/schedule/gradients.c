@@ -110,7 +110,8 @@ TEST(random_graphs) {
         finite_differences(random_graph(number));
 }
 
-/* Attention over the positions of a sequence from its parts: two heads share keys and values, so their gradients are sums over heads. */
+/* Attention over the positions of a sequence from its parts, with a mask that is added to the scores and learned: two heads share keys and
+ * values, so their gradients are sums over heads. */
 static qs_graph *attention_graph(void) {
     const qs_input sequence = {.name = "sequence", .type = QS_INPUT_F32, .rank = 2, .extent = {5, 12}};
     qs_graph *graph = NULL;
@@ -122,6 +123,7 @@ static qs_graph *attention_graph(void) {
     const qs_attributes scores = {.heads = 4, .key_heads = 2, .transposed = 1}, weights = {.scale = 0.5, .causal = 1},
                         context = {.heads = 4, .key_heads = 2, .merged = 1};
     assert_ok(qs_graph_add(graph, "scores", "matmul", &scores, 2, (int[]){q, k}, 0, false, &at));
+    assert_ok(qs_graph_add(graph, "mask", "offset", &(qs_attributes){.over = 1}, 1, &at, 0, false, &at));
     assert_ok(qs_graph_add(graph, "probabilities", "softmax", &weights, 1, &at, 0, false, &at));
     assert_ok(qs_graph_add(graph, "context", "matmul", &context, 2, (int[]){at, v}, 0, false, &at));
     assert_ok(qs_graph_add(graph, "output", "linear", NULL, 1, &at, 12, true, &at));
@@ -194,6 +196,58 @@ TEST(windows) {
     finite_differences(windows_graph());
     for (size_t r = 0; r < COUNT_OF(recipes); r++)
         directions_agree(windows_graph, recipes[r].recipe, recipes[r].least);
+}
+
+static int after(qs_graph *graph, const char *name, const char *op, qs_attributes with, int outputs, int input) {
+    int node = -1;
+    assert_ok(qs_graph_add(graph, name, op, &with, 1, &input, outputs, outputs > 0, &node));
+    return node;
+}
+
+static int of_two(qs_graph *graph, const char *name, const char *op, int left, int right) {
+    int node = -1;
+    assert_ok(qs_graph_add(graph, name, op, NULL, 2, (int[]){left, right}, 0, false, &node));
+    return node;
+}
+
+/* Operators that other programs' models are made of: a convolution whose channels squeezed positions excite, its result in the order that
+ * those programs keep (channels, height, width), seen as a sequence with its own gains, offsets and slopes, and spread over again. */
+static qs_graph *imported_graph(void) {
+    qs_graph *graph = NULL;
+    assert_ok(qs_graph_of_images("imported", 3, 6, 8, &graph));
+    const int image = after(graph, "conv", "conv2d", (qs_attributes){.kernel = {3, 3}, .padding = {1, 1}}, 8, 0);
+    const int squeezed =
+        after(graph, "squeeze", "reduce_mean", (qs_attributes){0}, 0, after(graph, "mish", "mish", (qs_attributes){0}, 0, image));
+    int at = after(graph, "vector", "reshape", (qs_attributes){.extent = {0, 0, -1}}, 0, squeezed);
+    at = after(graph, "excite", "linear", (qs_attributes){0}, 8, at);
+    at = of_two(graph, "gate", "gate", image, after(graph, "sigmoid", "sigmoid", (qs_attributes){0}, 0, at));
+    at = after(graph, "planes", "permute", (qs_attributes){.extent = {48, -1}, .order = 21}, 0, at);
+    at = after(graph, "sequence", "reshape", (qs_attributes){.extent = {-1, 0, 12}}, 0, at);
+    at = after(graph, "each", "gain", (qs_attributes){.over = 1}, 0, at);
+    at = after(graph, "line", "offset", (qs_attributes){.over = 3}, 0, at);
+    at = after(graph, "slopes", "prelu", (qs_attributes){0}, 0, at);
+    at = after(graph, "half", "affine", (qs_attributes){.constant = {0.5, -0.25}}, 0, at);
+    const int dense = after(graph, "dense", "linear", (qs_attributes){0}, 12, at);
+    const int mean = after(graph, "mean", "reduce_sum", (qs_attributes){.over = 1}, 0, dense);
+    at = of_two(graph, "less", "subtract", dense, after(graph, "again", "expand", (qs_attributes){.extent = {0, 0, 12}}, 0, mean));
+    at = of_two(graph, "more", "divide", at, after(graph, "safe", "softplus", (qs_attributes){0}, 0, dense));
+    at = after(graph, "features", "reshape", (qs_attributes){.extent = {0, 0, -1}}, 0,
+               after(graph, "tanh", "tanh", (qs_attributes){0}, 0, at));
+    at = after(graph, "classes", "linear", (qs_attributes){0}, 10, after(graph, "scale", "gain", (qs_attributes){.over = 2}, 0, at));
+    assert_ok(qs_graph_finish(graph, at, NULL));
+    return graph;
+}
+
+/* The same in other formats: of quantized values seen in other extents, too. Bounds as above: five products, and divisors that may be
+ * small. */
+TEST(imported) {
+    static const struct {
+        const char *recipe;
+        double least;
+    } recipes[] = {{"bf16", 0.999}, {"int8/bf16", 0.97}, {"int8:tensor", 0.97}, {"int8:shift4", 0.95}};
+    finite_differences(imported_graph());
+    for (size_t r = 0; r < COUNT_OF(recipes); r++)
+        directions_agree(imported_graph, recipes[r].recipe, recipes[r].least);
 }
 
 /* Cosine between the gradients of a recipe and those of fp32. What turns gradients most is ReLU near zero: of values with a relative error
@@ -362,5 +416,5 @@ TEST(a_step_lowers_the_loss) {
     model_end(&one);
 }
 
-TEST_MAIN(mlp, lenet5, resnet8, random_graphs, attention_in_parts, windows, lower_precision, product_of_activations, product_without_steps,
-          a_step_lowers_the_loss)
+TEST_MAIN(mlp, lenet5, resnet8, random_graphs, attention_in_parts, windows, imported, lower_precision, product_of_activations,
+          product_without_steps, a_step_lowers_the_loss)

@@ -4,6 +4,7 @@
 #ifndef QSYNC_DEVICE_CPU_HADAMARD_H
 #define QSYNC_DEVICE_CPU_HADAMARD_H
 
+#include "qsync/quantizing.h"
 #include "cpu/staging.h"
 
 /* Rows of values with their draws; blocks lie along the rows, or (down) one below the other in as many rows, whose number they divide. */

@@ -129,6 +129,10 @@ typedef struct qs_attributes {
     double scale_width;
     double coordinates;    /* resize: how places of the result lie on the image; see there */
     double nearest;        /* resize: how a place is rounded; see there */
+    double extent[5];      /* permute: of a sample; reshape, expand: height, width and channels of the result */
+    double order;          /* permute: in which order the extents stand in the result, a digit each */
+    double over;           /* gain, offset, prelu: what has a number of its own; reductions: along what is reduced */
+    double constant[2];    /* of functions of one number, under the names that they give them */
     qs_rounding rounding;  /* cast, quantize, round */
     qs_overflow overflow;  /* cast, round */
     const qs_format *to;   /* round: the float format whose values it leaves; NULL elsewhere */
@@ -255,8 +259,10 @@ typedef struct qs_setting {
     double least, most; /* the range, ends included */
     const char *text;   /* what it is, for manuals */
 } qs_setting;
-#define QS_SETTING(name, standard, least, most, text) \
-    { #name, offsetof(qs_attributes, name), standard, least, most, text }
+#define QS_SETTING(name, standard, least, most, text) QS_SETTING_AS(#name, name, standard, least, most, text)
+/* The same under another name than its field's. */
+#define QS_SETTING_AS(name, field, standard, least, most, text) \
+    { name, offsetof(qs_attributes, field), standard, least, most, text }
 
 /* How a normalisation normalises: what its reference and the devices' kernels go by. */
 typedef struct qs_norm {
@@ -313,7 +319,9 @@ struct qs_op {
     qs_shape (*beside)(const qs_op *op, qs_role role, const qs_shape *dst);
     unsigned takes;       /* QS_TAKES_...: what of a node's attributes it looks at, beside its settings */
     qs_sign sign;         /* of the output */
-    bool alias;           /* moves no data: flatten */
+    bool alias;           /* moves no data: flatten, sequence, reshape */
+    bool image_features;  /* what is one behind another in the result are the channels of each pixel; files order the weights of its
+                           * readers by channel first: flatten */
     bool training_only;   /* outside training an alias of its input: dropout */
     bool behind_norm;     /* a normalisation before it may do it in its own kernels (attribute relu) */
     bool converts;        /* stores the values of src in another format: cast, quantize */
@@ -321,11 +329,12 @@ struct qs_op {
     bool shares;          /* other nodes may read its QS_WEIGHTS as theirs: its backward pass takes the attribute accumulate */
     bool evaluation_only; /* has no place in training: cached_attention */
     qs_decoding decoding; /* of a sequence */
-    const char *cached;   /* of QS_EARLIER_POSITIONS: the operator of the same inputs and then the place, with caches */
-    const char *mirror;   /* the operator that this one is the other way around, whose kernels run it (qs_case_mirror); NULL: none */
-    bool updates;         /* as optimisers do: what it writes it has read, and its settings are data to its kernels */
-    int class_axis;       /* losses over classes: the axis of src that they lie on; 0: it is none */
-    const qs_norm *norm;  /* normalisations; NULL: it is none */
+    bool (*takes_all)(const qs_attributes *attributes); /* with these attributes it is QS_ALL_POSITIONS all the same; NULL: with none */
+    const char *cached;  /* of QS_EARLIER_POSITIONS: the operator of the same inputs and then the place, with caches */
+    const char *mirror;  /* the operator that this one is the other way around, whose kernels run it (qs_case_mirror); NULL: none */
+    bool updates;        /* as optimisers do: what it writes it has read, and its settings are data to its kernels */
+    int class_axis;      /* losses over classes: the axis of src that they lie on; 0: it is none */
+    const qs_norm *norm; /* normalisations; NULL: it is none */
     const qs_optimizer *optimizer; /* NULL: it is none */
     qs_setting setting[QS_MOST_SETTINGS];
     int passes;
@@ -559,24 +568,6 @@ QS_API qs_status qs_logits_check(const qs_logits *logits, const int32_t *labels,
 QS_API qs_random_rows qs_op_random_rows(const qs_case *one, const qs_run *run);
 /* Draws of column 0 of a row, counted from the local batch's first, of a case with a narrow accumulator. */
 QS_API qs_narrow_draws qs_op_narrow_draws(const qs_case *one, const qs_run *run, int64_t row);
-
-/* A quantize pass at work, for kernels of devices and the reference: what all rows (qs_random_rows) share. */
-typedef struct qs_quantizing {
-    qs_rounding rounding;
-    int64_t channels;   /* that lie along the fast axis and have steps or groups; else 1 */
-    const float *steps; /* NULL: shift groups */
-    float *found;       /* the same by row, before they are known: each row finds its own; else NULL */
-    bool by_row;        /* a step for each row */
-    bool by_column;     /* a step for each channel along the fast axis */
-    qs_shift_codes codes;
-} qs_quantizing;
-/* Writes the operands dst_step and (NULL: absent) dst_group of the case from its absolute maxima; absmax NULL where the case has none: rows
- * find theirs when they are quantized. */
-QS_API void qs_quantizing_start(const qs_case *one, const float *absmax, float *steps, uint8_t *group, qs_quantizing *out);
-/* Quantizes one row of `count` elements; from bf16 storage unless by_column. */
-QS_API void qs_quantizing_row(const qs_quantizing *job, qs_random_stream stream, int64_t row, int64_t count, const float *src, int8_t *dst);
-QS_API void qs_quantizing_row_bf16(const qs_quantizing *job, qs_random_stream stream, int64_t row, int64_t count, const uint16_t *src,
-                                   int8_t *dst);
 
 /* Layout of the statistics operand: fp64 values. Bytes needed for a tensor whose axis 1 (activations) or 0 (weights) has `channels`. */
 typedef struct qs_statistics_head {
