@@ -23,6 +23,23 @@ static const char *const larger_cases[] = {
     "channel_shuffle/forward src=bf16[8,116,33,33] dst=bf16[8,116,33,33] groups=2",
     "channel_shuffle/backward diff_dst=fp32[8,58,33,33] diff_src=fp32[8,58,33,33] groups=2",
     "dropout/forward src=bf16[8,17,33,33] dst=fp32[8,17,33,33] probability=0.3 batched",
+    "permute/forward src=bf16[3,137,261] dst=bf16[3,261,137] extent1=261 extent2=137 order=21",
+    "permute/backward diff_dst=fp32[3,65,13,80] diff_src=fp32[3,80,845] extent1=65 extent2=13 extent3=20 extent4=4 order=2341",
+    "permute/forward src=e4m3fn[2,137,61] dst=e4m3fn[2,61,137] extent1=61 extent2=137 order=21",
+    "gate/backward src=bf16[9,35,31,33] src2=bf16[9,35] diff_dst=bf16[9,35,31,33] diff_src=bf16[9,35,31,33] diff_src2=bf16[9,35]",
+    "gate/backward src=fp32[9,35,31,33] src2=fp32[9,1,31,33] diff_dst=fp32[9,35,31,33] diff_src=fp32[9,35,31,33] diff_src2=fp32[9,1,31,33]",
+    "gate/forward src=fp32[9,3,31,33] src2=bf16[9,1,31,1] dst=bf16[9,3,31,33] absmax=fp32[1]",
+    "gain/backward src=bf16[9,35,31,33] scale=fp32[35] diff_dst=bf16[9,35,31,33] diff_src=bf16[9,35,31,33] diff_scale=fp32[35]",
+    "gain/backward src=fp32[9,35,1023] scale=fp32[1023,35] diff_dst=fp32[9,35,1023] diff_src=fp32[9,35,1023] diff_scale=fp32[1023,35] "
+    "over=1",
+    "offset/backward diff_dst=fp32[9,700,33] diff_src=fp32[9,700,33] diff_shift=fp32[33] over=3",
+    "offset/forward src=bf16[9,700,33] shift=fp32[33,700] dst=bf16[9,700,33] over=1",
+    "prelu/backward src=bf16[9,35,31,33] scale=fp32[1] diff_dst=bf16[9,35,31,33] diff_src=bf16[9,35,31,33] diff_scale=fp32[1] over=2",
+    "expand/backward diff_dst=fp32[5,70,31,33] diff_src=fp32[5,1,31,1] width=33 channels=70",
+    "reduce_mean/forward src=bf16[5,70,31,33] dst=bf16[5,70,1,1]",
+    "reduce_max/backward src=bf16[5,70,31,33] diff_dst=bf16[5,1,31,33] diff_src=bf16[5,70,31,33] over=1",
+    "mish/backward src=bf16[9,35,1023] diff_dst=bf16[9,35,1023] diff_src=fp32[9,35,1023] absmax=fp32[1]",
+    "divide/backward src=bf16[9,35,1023] src2=bf16[9,35,1023] diff_dst=bf16[9,35,1023] diff_src=bf16[9,35,1023] diff_src2=fp32[9,35,1023]",
     "batch_norm/forward src=fp32[9,16,33,33] scale=fp32[16] shift=fp32[16] mean=fp32[16] variance=fp32[16] running_mean=fp32[16] "
     "running_variance=fp32[16] dst=fp32[9,16,33,33] epsilon=1e-05 momentum=0.1",
     "batch_norm/forward src=bf16[9,35,31,33] scale=fp32[35] shift=fp32[35] mean=fp32[35] variance=fp32[35] running_mean=fp32[35] "

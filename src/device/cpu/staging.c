@@ -97,6 +97,15 @@ qs_status qs__staged_build(qs__chain *chain, const char *family, qs__call call) 
     return QS_OK;
 }
 
+qs_status qs__moving_build(qs__chain *chain, qs__call call) {
+    const qs_format *format = chain->one.operand[0].format;
+    if (format->bits != 8 && format->bits != 16 && format->bits != 32)
+        return qs_fail(QS_UNSUPPORTED, "values of %d bits are not moved one by one", format->bits);
+    qs__chain_call(chain, call);
+    snprintf(chain->name, sizeof chain->name, "own:%s", chain->one.op->name);
+    return QS_OK;
+}
+
 static void *data_of(const qs__chain *chain, qs_role role, qs__type *type) {
     int position = qs_case_position(&chain->one, role);
     const qs_format *format = chain->one.operand[position].format;

@@ -11,6 +11,9 @@ enum { QS__GRAIN = 16384 };
 
 /* Makes the chain: steps that widen what is read, `call`, steps that round what is written, under the name "own:<family>:<isa>". */
 qs_status qs__staged_build(qs__chain *chain, const char *family, qs__call call);
+/* The same of a kernel that moves codes of 1, 2 or 4 bytes as they are, under the name "own:<operator>": it is the same at every
+ * ceiling. */
+qs_status qs__moving_build(qs__chain *chain, qs__call call);
 /* An operand as the kernel sees it. */
 qs__in qs__staged_in(const qs__chain *chain, qs_role role);
 qs__out qs__staged_out(const qs__chain *chain, qs_role role);

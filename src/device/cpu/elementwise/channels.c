@@ -151,25 +151,15 @@ static qs_status run_channel_shuffle(const qs__chain *chain, const qs_run *run) 
     return QS_OK;
 }
 
-/* No instruction set in the name: the kernels are the same at every ceiling. */
-static qs_status moving_build(qs__chain *chain, qs__call call) {
-    const qs_format *format = chain->one.operand[0].format;
-    if (format->bits != 8 && format->bits != 16 && format->bits != 32)
-        return qs_fail(QS_UNSUPPORTED, "values of %d bits are not moved one by one", format->bits);
-    qs__chain_call(chain, call);
-    snprintf(chain->name, sizeof chain->name, "own:%s", chain->one.op->name);
-    return QS_OK;
-}
-
 qs_status qs__build_concat(qs__chain *chain) {
     const bool forward = !strcmp(chain->one.pass->name, "forward");
-    return moving_build(chain, forward ? run_concat : run_concat_gradient);
+    return qs__moving_build(chain, forward ? run_concat : run_concat_gradient);
 }
 
 qs_status qs__build_slice(qs__chain *chain) {
-    return moving_build(chain, run_slice);
+    return qs__moving_build(chain, run_slice);
 }
 
 qs_status qs__build_channel_shuffle(qs__chain *chain) {
-    return moving_build(chain, run_channel_shuffle);
+    return qs__moving_build(chain, run_channel_shuffle);
 }

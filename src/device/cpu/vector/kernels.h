@@ -33,8 +33,22 @@ enum {
     QS__CHUNK_ROWS = 256 /* rows of one fp32 partial sum */
 };
 
-/* Smooth activation functions: x Φ(x) and its approximation by tanh, x sigmoid(x), tanh(x). */
-typedef enum qs__activation { QS__GELU, QS__GELU_BY_TANH, QS__SILU, QS__TANH } qs__activation;
+/* Functions of one number, some with one or two constants. */
+#define QS_CURVE(id) id,
+typedef enum qs__activation {
+#include "cpu/elementwise/curves.def"
+} qs__activation;
+#undef QS_CURVE
+typedef struct qs__curve_of {
+    qs__activation which;
+    float constant[2];
+} qs__curve_of;
+
+/* Functions of two numbers; the last one: the first where that is positive, else their product. */
+typedef enum qs__pair_of { QS__SUBTRACT, QS__DIVIDE, QS__MINIMUM, QS__MAXIMUM, QS__BEND } qs__pair_of;
+
+/* Σ a, Σ a b, and Σ a b where b is not positive. */
+typedef enum qs__sum_of { QS__SUM_OF_VALUES, QS__SUM_OF_PRODUCTS, QS__SUM_OF_PRODUCTS_BELOW } qs__sum_of;
 
 /* Of a row of logits x: the largest, Σ exp(x - largest) and Σ x. */
 typedef struct qs__logits_sums {
@@ -92,8 +106,15 @@ typedef struct qs__cpu_kernels {
     void (*add)(int64_t count, qs__in a, qs__in b, qs__out dst, uint32_t *largest);
     void (*multiply)(int64_t count, qs__in a, qs__in b, qs__out dst, uint32_t *largest);
     /* dst = f(src), and dst = diff f'(src). */
-    void (*activation)(qs__activation which, int64_t count, qs__in src, qs__out dst, uint32_t *largest);
-    void (*activation_gradient)(qs__activation which, int64_t count, qs__in src, qs__in diff, qs__out dst, uint32_t *largest);
+    void (*activation)(qs__curve_of curve, int64_t count, qs__in src, qs__out dst, uint32_t *largest);
+    void (*activation_gradient)(qs__curve_of curve, int64_t count, qs__in src, qs__in diff, qs__out dst, uint32_t *largest);
+    /* dst = f(a, b), and both gradients: dst = diff times the derivative by a, dst2 by b. */
+    void (*pair)(qs__pair_of which, int64_t count, qs__in a, qs__in b, qs__out dst, uint32_t *largest);
+    void (*pair_gradient)(qs__pair_of which, int64_t count, qs__in a, qs__in b, qs__in diff, qs__out dst, qs__out dst2);
+    /* Such sums (of values: b is not read, and has a's type) in double, rounded once: of each of `columns` columns, rows `pitch` elements
+     * apart, from the first row to the last; of each row of `columns` elements. */
+    void (*product_columns)(qs__sum_of what, int64_t rows, int64_t pitch, int64_t columns, qs__in a, qs__in b, float *sum);
+    void (*product_rows)(qs__sum_of what, int64_t rows, int64_t columns, qs__in a, qs__in b, float *sum);
     /* Of a row of logits, read once from memory; and dst = exp(x - largest) scale - offset. */
     void (*logits_sums)(int64_t classes, qs__in src, qs__logits_sums *out);
     void (*logits_gradient)(int64_t classes, qs__in src, float largest, float scale, float offset, qs__out dst);

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Our own permute. Axes that stay beside each other are one; what is left is copied in rows where the fastest axis stays the fastest, and
+ * else transposed in blocks that the first cache holds, of small squares that registers hold. Codes are moved as they are, whatever their
+ * format, as long as they are of 1, 2 or 4 bytes. */
+#include "qsync/views.h"
+
+#include "cpu/staging.h"
+
+#include <string.h>
+
+enum { MOST = 6, BLOCK = 64 }; /* axes with the samples; edge of a block of codes */
+
+/* The result's axes, the slowest first: extents, and steps of the input and of the result in codes. */
+typedef struct job {
+    const char *from;
+    char *to;
+    int64_t width; /* bytes of a code */
+    int axes;
+    int64_t extent[MOST], from_step[MOST], to_step[MOST];
+    int fast;            /* the input's fastest axis, where that is not the last one */
+    int64_t rows, bands; /* blocks along the two fastest axes: of the input, of the result */
+} job;
+
+/* ---- Squares ---- */
+
+typedef uint16_t halves __attribute__((vector_size(16)));
+typedef uint32_t words __attribute__((vector_size(16)));
+
+/* The lower or the upper halves of two vectors, one lane of each by turns; on all pairs of rows that lie half the rows apart, as often as
+ * rows can be halved, that transposes. */
+static inline halves low_halves(halves a, halves b) {
+    return __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+}
+
+static inline halves high_halves(halves a, halves b) {
+    return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+}
+
+static inline words low_words(words a, words b) {
+    return __builtin_shufflevector(a, b, 0, 4, 1, 5);
+}
+
+static inline words high_words(words a, words b) {
+    return __builtin_shufflevector(a, b, 2, 6, 3, 7);
+}
+
+static inline void square_uint16_t(uint16_t *to, int64_t to_step, const uint16_t *from, int64_t from_step) {
+    halves r[8], s[8];
+    for (int i = 0; i < 8; i++)
+        memcpy(&r[i], from + i * from_step, sizeof *r);
+    for (int i = 0; i < 4; i++)
+        s[2 * i] = low_halves(r[i], r[i + 4]), s[2 * i + 1] = high_halves(r[i], r[i + 4]);
+    for (int i = 0; i < 4; i++)
+        r[2 * i] = low_halves(s[i], s[i + 4]), r[2 * i + 1] = high_halves(s[i], s[i + 4]);
+    for (int i = 0; i < 4; i++)
+        s[2 * i] = low_halves(r[i], r[i + 4]), s[2 * i + 1] = high_halves(r[i], r[i + 4]);
+    for (int i = 0; i < 8; i++)
+        memcpy(to + i * to_step, &s[i], sizeof *s);
+}
+
+static inline void square_uint32_t(uint32_t *to, int64_t to_step, const uint32_t *from, int64_t from_step) {
+    words r[4], s[4];
+    for (int i = 0; i < 4; i++)
+        memcpy(&r[i], from + i * from_step, sizeof *r);
+    for (int i = 0; i < 2; i++)
+        s[2 * i] = low_words(r[i], r[i + 2]), s[2 * i + 1] = high_words(r[i], r[i + 2]);
+    for (int i = 0; i < 2; i++)
+        r[2 * i] = low_words(s[i], s[i + 2]), r[2 * i + 1] = high_words(s[i], s[i + 2]);
+    for (int i = 0; i < 4; i++)
+        memcpy(to + i * to_step, &r[i], sizeof *r);
+}
+
+static inline void square_uint8_t(uint8_t *to, int64_t to_step, const uint8_t *from, int64_t from_step) {
+    for (int i = 0; i < 8; i++)
+        for (int k = 0; k < 8; k++)
+            to[i * to_step + k] = from[k * from_step + i];
+}
+
+/* to[r · to_step + c] = from[c · from_step + r] of a block. */
+#define BLOCK_OF(type, edge)                                                                                                  \
+    static void block_##type(type *to, int64_t to_step, const type *from, int64_t from_step, int64_t rows, int64_t columns) { \
+        for (int64_t r = 0; r < rows; r += (edge))                                                                            \
+            for (int64_t c = 0; c < columns; c += (edge)) {                                                                   \
+                if (r + (edge) <= rows && c + (edge) <= columns) {                                                            \
+                    square_##type(to + r * to_step + c, to_step, from + c * from_step + r, from_step);                        \
+                    continue;                                                                                                 \
+                }                                                                                                             \
+                for (int64_t i = r; i < rows && i < r + (edge); i++)                                                          \
+                    for (int64_t k = c; k < columns && k < c + (edge); k++)                                                   \
+                        to[i * to_step + k] = from[k * from_step + i];                                                        \
+            }                                                                                                                 \
+    }
+BLOCK_OF(uint8_t, 8)
+BLOCK_OF(uint16_t, 8)
+BLOCK_OF(uint32_t, 4)
+#undef BLOCK_OF
+
+/* ---- Ranges ---- */
+
+/* Where the element lies, in input and result, that stands at `index` among all of the axes below `axes` but the one left out. */
+static void place_of(const job *j, int64_t index, int axes, int left_out, int64_t *from, int64_t *to) {
+    *from = *to = 0;
+    for (int a = axes - 1; a >= 0; a--) {
+        if (a == left_out) continue;
+        *from += index % j->extent[a] * j->from_step[a];
+        *to += index % j->extent[a] * j->to_step[a];
+        index /= j->extent[a];
+    }
+}
+
+static void copy_range(void *context, int64_t begin, int64_t end) {
+    const job *j = context;
+    const int last = j->axes - 1;
+    const size_t bytes = (size_t)(j->extent[last] * j->width);
+    int64_t from, to;
+    for (int64_t row = begin; row < end; row++) {
+        place_of(j, row, last, -1, &from, &to);
+        memcpy(j->to + to * j->width, j->from + from * j->width, bytes);
+    }
+}
+
+static void transpose_range(void *context, int64_t begin, int64_t end) {
+    const job *j = context;
+    const int last = j->axes - 1;
+    const int64_t to_step = j->to_step[j->fast], from_step = j->from_step[last];
+    int64_t from, to;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t row = i / j->bands % j->rows * BLOCK, column = i % j->bands * BLOCK;
+        const int64_t rows = j->extent[j->fast] - row < BLOCK ? j->extent[j->fast] - row : BLOCK,
+                      columns = j->extent[last] - column < BLOCK ? j->extent[last] - column : BLOCK;
+        place_of(j, i / (j->rows * j->bands), last, j->fast, &from, &to);
+        const char *src = j->from + (from + row + column * from_step) * j->width;
+        char *dst = j->to + (to + row * to_step + column) * j->width;
+        if (j->width == 4)
+            block_uint32_t((uint32_t *)(void *)dst, to_step, (const uint32_t *)(const void *)src, from_step, rows, columns);
+        else if (j->width == 2)
+            block_uint16_t((uint16_t *)(void *)dst, to_step, (const uint16_t *)(const void *)src, from_step, rows, columns);
+        else
+            block_uint8_t((uint8_t *)dst, to_step, (const uint8_t *)src, from_step, rows, columns);
+    }
+}
+
+/* ---- The kernel ---- */
+
+/* Puts an axis behind the others, into the last one where both move as one. */
+static void axis_add(job *j, int64_t extent, int64_t from_step) {
+    const int last = j->axes - 1;
+    if (extent == 1) return;
+    if (last >= 0 && j->from_step[last] == extent * from_step) {
+        j->extent[last] *= extent;
+        j->from_step[last] = from_step;
+        return;
+    }
+    j->extent[j->axes] = extent;
+    j->from_step[j->axes++] = from_step;
+}
+
+static job job_of(const qs_case *one, bool forward) {
+    const qs_shape *shape = &one->operand[0].shape;
+    const int64_t count = qs_shape_count(shape) / shape->dim[0];
+    int64_t extent[5], step[5], moved[5];
+    int order[5];
+    const int axes = qs_permute_axes(&one->attributes, count, extent, order);
+    for (int64_t a = axes - 1, whole = 1, other = 1; a >= 0; a--) {
+        step[a] = whole, moved[order[a]] = other;
+        whole *= extent[a], other *= extent[order[a]];
+    }
+    job j = {.width = one->operand[0].format->bits / 8, .fast = -1};
+    axis_add(&j, shape->dim[0], count);
+    for (int a = 0; a < axes; a++) {
+        const int axis = forward ? order[a] : a;
+        axis_add(&j, extent[axis], forward ? step[axis] : moved[axis]);
+    }
+    if (j.axes == 0) j.axes = 1, j.extent[0] = 1, j.from_step[0] = 1; /* one element */
+    int64_t to_step = 1;
+    for (int a = j.axes - 1; a >= 0; a--) {
+        j.to_step[a] = to_step;
+        to_step *= j.extent[a];
+        if (j.from_step[a] == 1 && a < j.axes - 1) j.fast = a;
+    }
+    return j;
+}
+
+static qs_status run_permute(const qs__chain *chain, const qs_run *run) {
+    (void)run;
+    const bool forward = qs_case_position(&chain->one, QS_SRC) >= 0;
+    job j = job_of(&chain->one, forward);
+    const int64_t count = qs__case_count(&chain->one, forward ? QS_SRC : QS_DIFF_DST), last = j.extent[j.axes - 1];
+    j.from = qs__cpu_data(chain, forward ? QS_SRC : QS_DIFF_DST);
+    j.to = qs__cpu_data(chain, forward ? QS_DST : QS_DIFF_SRC);
+    if (j.fast < 0) {
+        qs_parallel(count / last, 1 + QS__GRAIN / (last * j.width), copy_range, &j);
+        return QS_OK;
+    }
+    j.rows = (j.extent[j.fast] + BLOCK - 1) / BLOCK;
+    j.bands = (last + BLOCK - 1) / BLOCK;
+    qs_parallel(count / (last * j.extent[j.fast]) * j.rows * j.bands, 1 + QS__GRAIN / (BLOCK * BLOCK), transpose_range, &j);
+    return QS_OK;
+}
+
+qs_status qs__build_permute(qs__chain *chain) {
+    return qs__moving_build(chain, run_permute);
+}
