@@ -28,7 +28,7 @@ static qs_status links_check(const char *folder, const char *path, const char *l
     free(real_folder);
     free(real_path);
     if (!there) return qs_fail(QS_BAD_FILE, "external data in %s: there is no such file beside the model", location);
-    if (!inside) return qs_fail(QS_BAD_FILE, "external data in %s: a link leaves the model's folder", location);
+    if (!inside) return qs_fail(QS_BAD_FILE, "external data in %s: where its links lead is not below the model's folder", location);
     return QS_OK;
 }
 

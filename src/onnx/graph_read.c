@@ -344,8 +344,7 @@ static qs_status graphs_read(qs__reader *reader, scope *in, qs__wire from, qs__c
         if (field.number != number) continue;
         QS_TRY(qs__field_message(&field, "a sub-graph", &message));
         QS_TRY(qs__onnx_take(reader->place.memory, 1, sizeof **graphs, &graphs[count]));
-        const qs_status status = graph_read(reader, message, call, in, graphs[count++]);
-        if (status != QS_OK) return qs_fail_within(status, "attribute \"%.64s\"", attribute->name);
+        QS_TRY(graph_read(reader, message, call, in, graphs[count++]));
     }
     attribute->graphs = graphs;
     return QS_OK;
@@ -382,7 +381,8 @@ static qs_status node_resolve(qs__reader *reader, scope *in, size_t index) {
         qs_onnx_attribute *at = &node->attribute[attribute++];
         if (at->type != QS_ONNX_ATTRIBUTE_GRAPH && at->type != QS_ONNX_ATTRIBUTE_GRAPHS) continue;
         const qs_status status = graphs_read(reader, in, field.bytes, waiting->call, at);
-        if (status != QS_OK) return qs_fail_within(status, "node \"%.64s\" (%.64s)", node->name, node->op);
+        /* The node of the model itself is named, and what is wrong: not all that lies between. */
+        if (status != QS_OK) return in->depth > 0 ? status : qs_fail_within(status, "node \"%.64s\" (%.64s)", node->name, node->op);
     }
     return QS_OK;
 }
@@ -450,6 +450,9 @@ static qs_status graph_fill(qs__reader *reader, qs__wire from, qs__call *call, s
     QS_TRY(qs__wire_count(from, counts, SPARSE_INITIALIZER + 1));
     QS_TRY(qs__onnx_take(memory, counts[GRAPH_INPUT], sizeof *out->input, &out->input));
     QS_TRY(qs__onnx_take(memory, counts[GRAPH_OUTPUT], sizeof *out->output, &out->output));
+    const size_t listed = counts[NODE] < QS_ONNX_MAX_NODES ? counts[NODE] : QS_ONNX_MAX_NODES;
+    QS_TRY(qs_grow(&in->node, &in->node_room, listed, sizeof *in->node));
+    QS_TRY(qs_grow(&in->pending, &in->pending_room, listed, sizeof *in->pending));
     QS_TRY(definitions_read(reader, in, from, call, out));
     QS_TRY(nodes_read(reader, in, from, NODE, call));
     for (size_t i = 0; i < in->nodes; i++)

@@ -15,7 +15,7 @@ static struct qs__name *slot_of(const qs__names *names, const char *key) {
 
 /* Twice the room, or the first. */
 static qs_status grow(qs__names *names) {
-    qs__names larger = {.count = names->count, .capacity = names->capacity ? 2 * names->capacity : 64};
+    qs__names larger = {.count = names->count, .capacity = names->capacity ? 2 * names->capacity : 8};
     QS_TRY(qs_allocate(larger.capacity, sizeof *larger.slot, &larger.slot));
     for (size_t i = 0; i < names->capacity; i++)
         if (names->slot[i].key) *slot_of(&larger, names->slot[i].key) = names->slot[i];

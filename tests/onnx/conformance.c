@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// labels: short
+// labels: medium
 /* ONNX's own conformance cases of what the evaluator computes: models of one node, or of the nodes that a function stands for. A case is
  * runnable where the evaluator knows all its operators; all runnable ones must agree, but for those that a list below names with the
  * reason. */

@@ -371,7 +371,7 @@ done:
 }
 
 /* Versions before 7 broadcast by attributes. */
-const qs__operator qs__arithmetic[] = {
+const qs__operator qs__rows_arithmetic[] = {
     {"Add", 7, 0, shape_of_two, evaluate_add, QS__ALL_INPUTS, QS__SAMPLEWISE},
     {"Sub", 7, 0, shape_of_two, evaluate_subtract, QS__ALL_INPUTS, QS__SAMPLEWISE},
     {"Mul", 7, 0, shape_of_two, evaluate_multiply, QS__ALL_INPUTS, QS__SAMPLEWISE},

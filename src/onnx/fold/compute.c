@@ -7,8 +7,8 @@
 #include "fold/fold.h"
 
 const qs__operator *qs__operator_find(const qs_onnx_node *node) {
-    static const qs__operator *const families[] = {qs__arithmetic, qs__functions,  qs__layout,   qs__selection,
-                                                   qs__indexing,   qs__reductions, qs__products, qs__layers};
+    static const qs__operator *const families[] = {qs__rows_arithmetic, qs__rows_functions,  qs__rows_layout,   qs__rows_selection,
+                                                   qs__rows_indexing,   qs__rows_reductions, qs__rows_products, qs__rows_layers};
     if (*node->domain) return NULL;
     for (size_t i = 0; i < sizeof families / sizeof *families; i++)
         for (const qs__operator *row = families[i]; row->name; row++)
@@ -86,6 +86,7 @@ static qs_status room_make(const qs__operator *row, const qs_onnx_tensor *first,
     }
     *done = false;
     if (row->flags & QS__SHARES) return QS_OK;
+    if (out->count > QS__MOST_ELEMENTS) return qs_fail(QS_UNSUPPORTED, "%" PRId64 " elements: at most 2^25 are computed", out->count);
     QS_TRY(qs__onnx_take(memory, (size_t)out->count, qs__element_size(out->type), &data));
     out->data = data;
     return QS_OK;
@@ -118,6 +119,9 @@ static qs_status compute(const qs_onnx_node *node, const qs__operator *row, cons
         QS_GOTO(room_make(row, node->inputs > 0 ? in[0] : NULL, symbols, memory, &out[k], &done));
         all_done = all_done && done;
     }
+    for (int i = 0; i < node->inputs && !all_done && !(row->flags & QS__SHARES); i++)
+        if (in[i] && in[i]->count > QS__MOST_ELEMENTS)
+            QS_GOTO(qs_fail(QS_UNSUPPORTED, "an operand of %" PRId64 " elements: at most 2^25 are computed with", in[i]->count));
     if (!all_done) {
         const qs__evaluation evaluation = {node, node->inputs, outputs, in, out, memory};
         QS_GOTO(row->evaluate(&evaluation));

@@ -182,7 +182,8 @@ static qs_status nodes_fold(qs__folding *folding, const qs_onnx_graph *from, con
     for (int i = 0; i < from->nodes; i++) {
         char text[QS_ONNX_NODE_TEXT];
         const qs_status status = node_fold(folding, &from->node[i], map, depth, out);
-        if (status != QS_OK) return qs_fail_within(status, "%s", qs_onnx_node_text(from, &from->node[i], text));
+        const qs_onnx_graph all = {.value = folding->value}; /* which the node's indices are of by now */
+        if (status != QS_OK) return depth > 0 ? status : qs_fail_within(status, "%s", qs_onnx_node_text(&all, &from->node[i], text));
     }
     return QS_OK;
 }

@@ -47,12 +47,13 @@ typedef qs_status (*qs__evaluator)(const qs__evaluation *at);
 /* ---- Rows -------------------------------------------------------------------------------------------------------------------------- */
 
 enum {
-    QS__NEWEST_OPSET = 28,   /* the newest version of ai.onnx that was compared: a row without an end holds to it */
-    QS__ALL_INPUTS = 0xffff, /* of `symbols`: every input */
-    QS__REARRANGES = 1,      /* of `flags`: every element of the result is one of input 0, which may be uniform */
-    QS__SAMPLEWISE = 2,      /* where axis 0 of the result is the batch, each sample's result comes from that sample's operands alone */
-    QS__SHARES = 8,          /* the evaluator sets `data` to what is there already: no memory is made */
-    QS__DEPENDS = 4,         /* of parameters: computed all the same, as weights that are stored in another form */
+    QS__MOST_ELEMENTS = 1 << 25, /* of an operand or a result of evaluators: what is larger is data, and stays where it is */
+    QS__NEWEST_OPSET = 28,       /* the newest version of ai.onnx that was compared: a row without an end holds to it */
+    QS__ALL_INPUTS = 0xffff,     /* of `symbols`: every input */
+    QS__REARRANGES = 1,          /* of `flags`: every element of the result is one of input 0, which may be uniform */
+    QS__SAMPLEWISE = 2,          /* where axis 0 of the result is the batch, each sample's result comes from that sample's operands alone */
+    QS__SHARES = 8,              /* the evaluator sets `data` to what is there already: no memory is made */
+    QS__DEPENDS = 4,             /* of parameters: computed all the same, as weights that are stored in another form */
 };
 
 typedef struct qs__operator {
@@ -65,8 +66,8 @@ typedef struct qs__operator {
 } qs__operator;
 
 /* Ends with a row without a name. */
-extern const qs__operator qs__arithmetic[], qs__functions[], qs__layout[], qs__selection[], qs__indexing[], qs__reductions[],
-    qs__products[], qs__layers[];
+extern const qs__operator qs__rows_arithmetic[], qs__rows_functions[], qs__rows_layout[], qs__rows_selection[], qs__rows_indexing[],
+    qs__rows_reductions[], qs__rows_products[], qs__rows_layers[];
 
 /* The row of a node; NULL where no table has it. */
 const qs__operator *qs__operator_find(const qs_onnx_node *node);

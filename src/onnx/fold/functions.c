@@ -328,7 +328,7 @@ static qs_status evaluate_dropout(const qs__evaluation *at) {
 
 #define ROW(name, first, evaluate) \
     { name, first, 0, qs__shape_like, evaluate, 0, QS__SAMPLEWISE }
-const qs__operator qs__functions[] = {
+const qs__operator qs__rows_functions[] = {
     ROW("Sqrt", 6, f_sqrt),
     ROW("Exp", 6, f_exp),
     ROW("Log", 6, f_log),

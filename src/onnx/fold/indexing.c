@@ -186,7 +186,7 @@ static qs_status shape_compress(const qs__shaping *at) {
     int along = 0;
     qs_onnx_extent taken = qs__extent_unknown;
     if (in->rank >= 0 && axis) QS_TRY(qs__axis(axis->i, in->rank, &along));
-    if (condition && condition->type == QS_ONNX_BOOL) {
+    if (condition && condition->type == QS_ONNX_BOOL && condition->count <= QS__MOST_ELEMENTS) {
         int64_t count = 0, value;
         for (int64_t i = 0; i < condition->count; i++) {
             QS_TRY(qs_onnx_tensor_integers(condition, i, 1, &value));
@@ -334,7 +334,7 @@ done:
     return status;
 }
 
-const qs__operator qs__indexing[] = {
+const qs__operator qs__rows_indexing[] = {
     {"Gather", 1, 0, shape_gather, evaluate_gather, 1, QS__SAMPLEWISE},
     {"GatherElements", 11, 0, shape_gather_elements, evaluate_gather_elements, 1, 0},
     {"GatherND", 11, 0, shape_gather_nd, evaluate_gather_nd, 1, 0},

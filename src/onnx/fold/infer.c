@@ -7,7 +7,7 @@
 #include "fold/fold.h"
 
 /* Elements that evaluators may read and write in one folding: beyond, nodes stay as they are. */
-#define MOST_WORK (INT64_C(1) << 28)
+#define MOST_WORK (INT64_C(1) << 26)
 
 static qs__fact fact_of_value(const qs_onnx_value *value) {
     qs__fact fact = {.type = value->type, .rank = value->rank, .constant = value->extents};
@@ -78,8 +78,8 @@ static qs_status constant_set(qs__folding *folding, int index, const qs_onnx_ten
     QS_TRY(qs__onnx_take(folding->memory, 1, sizeof *copy, &copy));
     *copy = *tensor;
     if (tensor->type == QS_ONNX_EXTENTS) {
-        const qs_onnx_type type = value->type == QS_ONNX_UNDEFINED ? QS_ONNX_INT64 : value->type;
-        QS_TRY(fixed_tensor(folding, tensor, type, copy, &fixed));
+        const bool is_number = qs_onnx_type_is_integer(value->type) || qs_onnx_type_is_float(value->type);
+        QS_TRY(fixed_tensor(folding, tensor, is_number ? value->type : QS_ONNX_INT64, copy, &fixed));
         if (!fixed) *copy = *tensor;
     }
     copy->name = value->name;

@@ -314,7 +314,7 @@ static qs_status shape_recurrent(const qs__shaping *at) {
     return QS_OK;
 }
 
-const qs__operator qs__layers[] = {
+const qs__operator qs__rows_layers[] = {
     {"Conv", 1, 0, shape_conv, NULL, 0, 0},
     {"ConvTranspose", 1, 0, shape_conv_transpose, NULL, 0, 0},
     {"MaxPool", 1, 0, shape_pool, NULL, 0, 0},

@@ -515,7 +515,7 @@ static qs_status evaluate_slice(const qs__evaluation *at) {
     return at->out->count == 0 ? QS_OK : gather_strided(at, at->out, start, stride);
 }
 
-const qs__operator qs__layout[] = {
+const qs__operator qs__rows_layout[] = {
     {"Reshape", 1, 0, shape_reshape, evaluate_same, 1, QS__SAMPLEWISE | QS__REARRANGES},
     {"Flatten", 1, 0, shape_flatten, evaluate_same, 1, QS__SAMPLEWISE | QS__REARRANGES},
     {"Squeeze", 1, 0, shape_squeeze, evaluate_same, 1, QS__SAMPLEWISE | QS__REARRANGES},

@@ -8,7 +8,7 @@
 #include "fold/fold.h"
 
 /* Products of elements that one node may take: what is larger is a layer, not a constant. */
-enum { MOST_PRODUCTS = 1 << 28 };
+enum { MOST_PRODUCTS = 1 << 26 };
 
 /* ---- Products ---------------------------------------------------------------------------------------------------------------------- */
 
@@ -280,7 +280,7 @@ done:
     return status;
 }
 
-const qs__operator qs__products[] = {
+const qs__operator qs__rows_products[] = {
     {"MatMul", 1, 0, shape_matmul, evaluate_matmul, 0, 0},
     {"MatMulInteger", 10, 0, shape_matmul, evaluate_matmul, 0, 0},
     {"Gemm", 7, 0, shape_gemm, evaluate_gemm, 0, 0},

@@ -318,7 +318,7 @@ static qs_status evaluate_top_k(const qs__evaluation *at) {
     QS_TRY(qs__axis(axis, at->in[0]->rank, &which));
     const along by = along_axis(at->in[0], which);
     const int64_t k = at->out[0].dim[which];
-    if (k > 1 << 16) return qs_fail(QS_UNSUPPORTED, "the first %" PRId64 ": at most %d", k, 1 << 16);
+    if (k > 0 && at->in[0]->count > (1 << 26) / k) return qs_fail(QS_UNSUPPORTED, "the first %" PRId64 " of so many", k);
     QS_GOTO(qs__array_load(at->in[0], &in));
     QS_GOTO(qs__array_make(at->out[0].type, at->out[0].count, &values));
     QS_GOTO(qs_allocate((size_t)k + 1, sizeof *best, &best));
@@ -417,7 +417,7 @@ done:
     return status;
 }
 
-const qs__operator qs__reductions[] = {
+const qs__operator qs__rows_reductions[] = {
     {"ReduceSum", 1, 0, shape_reduce, reduce_sum, 1, QS__SAMPLEWISE},
     {"ReduceMean", 1, 0, shape_reduce, reduce_mean, 0, QS__SAMPLEWISE},
     {"ReduceProd", 1, 0, shape_reduce, reduce_product, 1, QS__SAMPLEWISE},

@@ -250,7 +250,8 @@ static qs_status shape_non_zero(const qs__shaping *at) {
     const qs__fact *in = &at->in[0];
     *at->out = (qs__fact){.type = QS_ONNX_INT64, .rank = 2, .extent = {qs__extent_unknown, qs__extent_unknown}};
     if (in->rank >= 0) at->out->extent[0] = qs_onnx_extent_of(in->rank);
-    if (!in->constant || in->constant->type == QS_ONNX_EXTENTS) return QS_OK;
+    const bool is_number = qs_onnx_type_is_integer(in->type) || qs_onnx_type_is_float(in->type);
+    if (!in->constant || in->constant->type == QS_ONNX_EXTENTS || !is_number || in->constant->count > QS__MOST_ELEMENTS) return QS_OK;
     qs__array array;
     int64_t found = 0;
     QS_TRY(qs__array_load(in->constant, &array));
@@ -453,7 +454,7 @@ done:
     return status;
 }
 
-const qs__operator qs__selection[] = {
+const qs__operator qs__rows_selection[] = {
     {"Shape", 1, 0, shape_shape, evaluate_shape, 1, QS__DEPENDS},
     {"Size", 1, 0, shape_size, evaluate_size, 1, QS__DEPENDS},
     {"Constant", 1, 0, shape_constant, evaluate_constant, 0, QS__SHARES},
