@@ -28,6 +28,15 @@ static const struct {
     {"local_response_norm", "has no kernel for this operator", "docs/cuda.md lists what has none"},
     {"pad", "has no kernel for this operator", "docs/cuda.md lists what has none"},
     {"resize", "has no kernel for this operator", "docs/cuda.md lists what has none"},
+    {"permute", "has no kernel for this operator", "docs/cuda.md lists what has none"},
+    {"expand", "has no kernel for this operator", "docs/cuda.md lists what has none"},
+    {"gate", "has no kernel for this operator", "docs/cuda.md lists what has none"},
+    {"gain", "has no kernel for this operator", "docs/cuda.md lists what has none"},
+    {"offset", "has no kernel for this operator", "docs/cuda.md lists what has none"},
+    {"prelu", "has no kernel for this operator", "docs/cuda.md lists what has none"},
+    {"reduce_sum", "has no kernel for this operator", "docs/cuda.md lists what has none"},
+    {"reduce_mean", "has no kernel for this operator", "docs/cuda.md lists what has none"},
+    {"reduce_max", "has no kernel for this operator", "docs/cuda.md lists what has none"},
 };
 
 /* NULL: it should not have been refused. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* gelu, silu, tanh: smooth functions and their derivatives, in fp32, within few last places. Each takes one exponential and at most two
- * reciprocals an element, so that memory stays what they wait for. */
+/* Functions of one number and their derivatives, in fp32, within few last places: gelu, silu and tanh with one exponential and at most two
+ * reciprocals an element, so that memory stays what they wait for, the others by CUDA's own functions. */
 #include "cuda/elementwise_jobs.h"
 
 #include "cuda/beside.cuh"
@@ -54,10 +54,10 @@ QS_CUDA_DEVICE float normal_below(float x, float density) {
 }
 
 struct gelu {
-    static QS_CUDA_DEVICE_MEMBER float value(float x) {
+    static QS_CUDA_DEVICE_MEMBER float value(float x, const float *) {
         return x * normal_below(x, exponential(x * x * -0.5f));
     }
-    static QS_CUDA_DEVICE_MEMBER float slope(float x) {
+    static QS_CUDA_DEVICE_MEMBER float slope(float x, const float *) {
         const float e = exponential(x * x * -0.5f);
         return fmaf(x, e * 0.398942280f, normal_below(x, e)); /* 1 / sqrt(2π) */
     }
@@ -65,11 +65,11 @@ struct gelu {
 
 /* x s(2u), u = sqrt(2/π) (x + 0.044715 x³). Beyond 16 the sigmoid is 0 or 1 in fp32, and the cube of what is far beyond no number. */
 struct gelu_by_tanh {
-    static QS_CUDA_DEVICE_MEMBER float value(float x) {
+    static QS_CUDA_DEVICE_MEMBER float value(float x, const float *) {
         const float kept = fminf(fmaxf(x, -16.0f), 16.0f);
         return x * sigmoid(kept * fmaf(kept * kept, 0.0713548163f, 1.59576912f)).rising;
     }
-    static QS_CUDA_DEVICE_MEMBER float slope(float x) {
+    static QS_CUDA_DEVICE_MEMBER float slope(float x, const float *) {
         const float kept = fminf(fmaxf(x, -16.0f), 16.0f), square = kept * kept * 0.0713548163f;
         const sigmoid_pair s = sigmoid(kept * (square + 1.59576912f));
         return fmaf(x * (s.rising * s.falling), fmaf(square, 3.0f, 1.59576912f), s.rising);
@@ -77,10 +77,10 @@ struct gelu_by_tanh {
 };
 
 struct silu {
-    static QS_CUDA_DEVICE_MEMBER float value(float x) {
+    static QS_CUDA_DEVICE_MEMBER float value(float x, const float *) {
         return x * sigmoid(x).rising;
     }
-    static QS_CUDA_DEVICE_MEMBER float slope(float x) {
+    static QS_CUDA_DEVICE_MEMBER float slope(float x, const float *) {
         const sigmoid_pair s = sigmoid(x);
         return fmaf(x, s.rising * s.falling, s.rising);
     }
@@ -88,16 +88,62 @@ struct silu {
 
 /* Its derivative, 1 - tanh², is 4 s(2x) s(-2x). */
 struct hyperbolic_tangent {
-    static QS_CUDA_DEVICE_MEMBER float value(float x) {
+    static QS_CUDA_DEVICE_MEMBER float value(float x, const float *) {
         return tanhf(x);
     }
-    static QS_CUDA_DEVICE_MEMBER float slope(float x) {
+    static QS_CUDA_DEVICE_MEMBER float slope(float x, const float *) {
         const sigmoid_pair s = sigmoid(x * 2);
         return s.rising * s.falling * 4;
     }
 };
 
-/* Behind the last element zeros are read, and stay zeros. */
+/* The others, `c` their constants. */
+#define CURVE(name, of_value, of_slope)                                              \
+    struct name {                                                                    \
+        static QS_CUDA_DEVICE_MEMBER float value(float x, const float *c) {          \
+            (void)c;                                                                 \
+            return of_value;                                                         \
+        }                                                                            \
+        static QS_CUDA_DEVICE_MEMBER float slope(float x, const float *c) {          \
+            (void)c, (void)x;                                                        \
+            return of_slope;                                                         \
+        }                                                                            \
+    };
+
+QS_CUDA_DEVICE float between(float x, float least, float most) {
+    return x < least ? least : x > most ? most : x;
+}
+
+QS_CUDA_DEVICE float exact_sigmoid(float x) {
+    return 1.0f / (1.0f + expf(-x));
+}
+
+/* tanh(log(1 + e^x)) by e = e^-|x|, and one less its square. */
+QS_CUDA_DEVICE float mish_gate(float x, bool slope) {
+    const float e = expf(-fabsf(x)), least = x > 0 ? 2 * e * e : 2.0f, most = x > 0 ? 1 + 2 * e : e * e + 2 * e;
+    return slope ? least / (most + least) * ((most + most + least) / (most + least)) : most / (most + least);
+}
+
+CURVE(logistic, exact_sigmoid(x), exact_sigmoid(x) * exact_sigmoid(-x))
+CURVE(hard_sigmoid, between(c[0] * x + c[1], 0, 1), (c[0] * x + c[1] > 0 && c[0] * x + c[1] < 1 ? c[0] : 0))
+CURVE(hard_swish, (x <= -3 ? 0 : x >= 3 ? x : x * ((x + 3) / 6)), (x <= -3 ? 0 : x >= 3 ? 1 : x / 3 + 0.5f))
+CURVE(leaky_relu, (x > 0 ? x : c[0] * x), (x > 0 ? 1 : c[0]))
+CURVE(elu, (x > 0 ? x : c[0] * expm1f(x)), (x > 0 ? 1 : c[0] * expf(x)))
+CURVE(celu, (x > 0 ? x : c[0] * expm1f(x / c[0])), (x > 0 ? 1 : expf(x / c[0])))
+CURVE(selu, c[1] * (x > 0 ? x : c[0] * expm1f(x)), c[1] * (x > 0 ? 1 : c[0] * expf(x)))
+CURVE(softplus, (x > 0 ? x : 0) + log1pf(expf(-fabsf(x))), exact_sigmoid(x))
+CURVE(softsign, x / (1 + fabsf(x)), 1 / ((1 + fabsf(x)) * (1 + fabsf(x))))
+CURVE(mish, x *mish_gate(x, false), mish_gate(x, false) + x * exact_sigmoid(x) * mish_gate(x, true))
+CURVE(exponential_of, expf(x), expf(x))
+CURVE(logarithm, logf(x), 1 / x)
+CURVE(square_root, sqrtf(x), 0.5f / sqrtf(x))
+CURVE(magnitude, fabsf(x), (float)((x > 0) - (x < 0)))
+CURVE(error_function, erff(x), 1.12837917f * expf(-x * x)) /* 2 / sqrt(π) */
+CURVE(inverse, 1 / x, -1 / (x * x))
+CURVE(power_of, powf(x, c[0]), c[0] * powf(x, c[0] - 1))
+CURVE(clipped, between(x, c[0], c[1]), (x > c[0] && x < c[1] ? 1.0f : 0.0f))
+
+/* Behind the last element zeros are read, and are to stay zeros: what a function makes of them must not be seen. */
 template <typename curve> QS_CUDA_DEVICE void forward(const qs__elementwise_job &job) {
     uint32_t seen = 0;
     for (int64_t i = 8 * thread_number(); i < job.src.count; i += 8 * thread_count()) {
@@ -105,7 +151,7 @@ template <typename curve> QS_CUDA_DEVICE void forward(const qs__elementwise_job 
         value_load8(job.src, i, x);
         QS_CUDA_UNROLL
         for (int k = 0; k < 8; k++)
-            x[k] = curve::value(x[k]);
+            x[k] = i + k < job.src.count ? curve::value(x[k], job.constant) : 0;
         absmax_see8(job.absmax, seen, x);
         value_store8(job.dst, i, x);
     }
@@ -120,7 +166,7 @@ template <typename curve> QS_CUDA_DEVICE void backward(const qs__elementwise_job
         value_load8(job.diff, i, diff);
         QS_CUDA_UNROLL
         for (int k = 0; k < 8; k++)
-            x[k] = diff[k] * curve::slope(x[k]);
+            x[k] = i + k < job.src.count ? diff[k] * curve::slope(x[k], job.constant) : 0;
         absmax_see8(job.absmax, seen, x);
         value_store8(job.dst, i, x);
     }
@@ -139,3 +185,31 @@ ACTIVATION(qs__gelu, gelu)
 ACTIVATION(qs__gelu_by_tanh, gelu_by_tanh)
 ACTIVATION(qs__silu, silu)
 ACTIVATION(qs__tanh, hyperbolic_tangent)
+ACTIVATION(qs__sigmoid, logistic)
+ACTIVATION(qs__hard_sigmoid, hard_sigmoid)
+ACTIVATION(qs__hard_swish, hard_swish)
+ACTIVATION(qs__leaky_relu, leaky_relu)
+ACTIVATION(qs__elu, elu)
+ACTIVATION(qs__celu, celu)
+ACTIVATION(qs__selu, selu)
+ACTIVATION(qs__softplus, softplus)
+ACTIVATION(qs__softsign, softsign)
+ACTIVATION(qs__mish, mish)
+ACTIVATION(qs__exp, exponential_of)
+ACTIVATION(qs__log, logarithm)
+ACTIVATION(qs__sqrt, square_root)
+ACTIVATION(qs__abs, magnitude)
+ACTIVATION(qs__erf, error_function)
+ACTIVATION(qs__reciprocal, inverse)
+ACTIVATION(qs__power, power_of)
+ACTIVATION(qs__clip, clipped)
+
+struct line {
+    static QS_CUDA_DEVICE_MEMBER float value(float x, const float *c) {
+        return c[0] * x + c[1];
+    }
+};
+
+QS_CUDA_GLOBAL(qs__affine, qs__elementwise_job) {
+    forward<line>(job);
+}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Families of elementwise operators: relu, add, multiply, dropout (elementwise.cu), gelu, silu, tanh (activation.cu). */
+/* Families of elementwise operators: relu, add, multiply, other functions of two values, dropout (elementwise.cu), functions of one number
+ * (activation.cu). */
 #include "cuda/elementwise_jobs.h"
 
 #include "cuda/operands.h"
@@ -33,7 +34,7 @@ qs_status qs__cuda_build_relu(qs__cuda_kernel *kernel) {
     return qs__cuda_own(kernel, qs__cuda_is_forward(kernel) ? "qs__relu" : "qs__relu_gradient");
 }
 
-/* ---- add, multiply ---- */
+/* ---- add, multiply, other functions of two values ---- */
 
 static qs_status run_two(qs__cuda_kernel *kernel, const qs_run *run) {
     (void)run;
@@ -58,6 +59,18 @@ qs_status qs__cuda_build_multiply(qs__cuda_kernel *kernel) {
     return qs__cuda_own(kernel, qs__cuda_is_forward(kernel) ? "qs__multiply" : "qs__multiply_gradient");
 }
 
+/* Kernels are called after the operator. */
+static qs_status own_of_operator(qs__cuda_kernel *kernel, const char *more) {
+    char function[48];
+    snprintf(function, sizeof function, "qs__%s%s%s", kernel->one.op->name, more, qs__cuda_is_forward(kernel) ? "" : "_gradient");
+    return qs__cuda_own(kernel, function);
+}
+
+qs_status qs__cuda_build_pair(qs__cuda_kernel *kernel) {
+    kernel->run = run_two;
+    return own_of_operator(kernel, "");
+}
+
 /* ---- dropout ---- */
 
 /* A draw is uniform in its upper 24 bits: these are compared, not the number below 1 that they make. */
@@ -79,11 +92,12 @@ qs_status qs__cuda_build_dropout(qs__cuda_kernel *kernel) {
     return qs__cuda_own(kernel, "qs__dropout");
 }
 
-/* ---- gelu, silu, tanh ---- */
+/* ---- Functions of one number ---- */
 
 static qs_status run_activation(qs__cuda_kernel *kernel, const qs_run *run) {
     (void)run;
-    qs__elementwise_job job = {.src = qs__cuda_values_of(kernel, QS_SRC)};
+    const double *constant = kernel->one.attributes.constant;
+    qs__elementwise_job job = {.src = qs__cuda_values_of(kernel, QS_SRC), .constant = {(float)constant[0], (float)constant[1]}};
     if (qs__cuda_is_forward(kernel)) {
         job.dst = qs__cuda_values_of(kernel, QS_DST);
     } else {
@@ -94,10 +108,22 @@ static qs_status run_activation(qs__cuda_kernel *kernel, const qs_run *run) {
 }
 
 qs_status qs__cuda_build_activation(qs__cuda_kernel *kernel) {
-    const bool by_tanh = kernel->one.attributes.approximate > 0;
-    char function[48];
-    snprintf(function, sizeof function, "qs__%s%s%s", kernel->one.op->name, by_tanh ? "_by_tanh" : "",
-             qs__cuda_is_forward(kernel) ? "" : "_gradient");
     kernel->run = run_activation;
-    return qs__cuda_own(kernel, function);
+    return own_of_operator(kernel, kernel->one.attributes.approximate > 0 ? "_by_tanh" : "");
+}
+
+/* Backward is forward of the gradient, without the term. */
+static qs_status run_affine(qs__cuda_kernel *kernel, const qs_run *run) {
+    (void)run;
+    const bool forward = qs__cuda_is_forward(kernel);
+    const double *constant = kernel->one.attributes.constant;
+    qs__elementwise_job job = {.src = qs__cuda_values_of(kernel, forward ? QS_SRC : QS_DIFF_DST),
+                               .dst = qs__cuda_values_of(kernel, forward ? QS_DST : QS_DIFF_SRC),
+                               .constant = {(float)constant[0], forward ? (float)constant[1] : 0}};
+    return launch(kernel, &job);
+}
+
+qs_status qs__cuda_build_affine(qs__cuda_kernel *kernel) {
+    kernel->run = run_affine;
+    return qs__cuda_own(kernel, "qs__affine");
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* relu, add, multiply, dropout: the reference's results bit for bit. A thread takes eight elements, which are whole bytes in every format
+/* relu, add, multiply, dropout, and other functions of two values: the reference's results bit for bit, but for slopes of quotients. A thread takes eight elements, which are whole bytes in every format
  * and one byte of a mask. */
 #include "cuda/elementwise_jobs.h"
 
@@ -84,6 +84,89 @@ QS_CUDA_GLOBAL(qs__multiply_gradient, qs__elementwise_job) {
         value_store8(job.dst2, i, x);
     }
 }
+
+/* Functions of two numbers and their slopes; behind the last element zeros are read, and are to stay zeros. */
+struct difference {
+    static QS_CUDA_DEVICE_MEMBER float value(float a, float b) {
+        return a - b;
+    }
+    static QS_CUDA_DEVICE_MEMBER void slopes(float, float, float *by_a, float *by_b) {
+        *by_a = 1, *by_b = -1;
+    }
+};
+
+struct quotient {
+    static QS_CUDA_DEVICE_MEMBER float value(float a, float b) {
+        return a / b;
+    }
+    static QS_CUDA_DEVICE_MEMBER void slopes(float a, float b, float *by_a, float *by_b) {
+        *by_a = 1 / b, *by_b = -a / (b * b);
+    }
+};
+
+struct smaller {
+    static QS_CUDA_DEVICE_MEMBER float value(float a, float b) {
+        return a < b || a != a ? a : b;
+    }
+    static QS_CUDA_DEVICE_MEMBER void slopes(float a, float b, float *by_a, float *by_b) {
+        *by_a = a < b ? 1 : a == b ? 0.5f : 0, *by_b = a > b ? 1 : a == b ? 0.5f : 0;
+    }
+};
+
+struct larger {
+    static QS_CUDA_DEVICE_MEMBER float value(float a, float b) {
+        return a > b || a != a ? a : b;
+    }
+    static QS_CUDA_DEVICE_MEMBER void slopes(float a, float b, float *by_a, float *by_b) {
+        smaller::slopes(-a, -b, by_a, by_b);
+    }
+};
+
+template <typename pair> QS_CUDA_DEVICE void pair_forward(const qs__elementwise_job &job) {
+    uint32_t seen = 0;
+    EACH_EIGHT(i, job.src.count) {
+        float x[8], y[8];
+        value_load8(job.src, i, x);
+        value_load8(job.src2, i, y);
+        QS_CUDA_UNROLL
+        for (int k = 0; k < 8; k++)
+            x[k] = i + k < job.src.count ? pair::value(x[k], y[k]) : 0;
+        absmax_see8(job.absmax, seen, x);
+        value_store8(job.dst, i, x);
+    }
+    absmax_deliver(job.absmax, job.dst.format, seen);
+}
+
+template <typename pair> QS_CUDA_DEVICE void pair_backward(const qs__elementwise_job &job) {
+    EACH_EIGHT(i, job.src.count) {
+        float x[8], y[8], diff[8];
+        value_load8(job.src, i, x);
+        value_load8(job.src2, i, y);
+        value_load8(job.diff, i, diff);
+        QS_CUDA_UNROLL
+        for (int k = 0; k < 8; k++) {
+            float by_a, by_b;
+            pair::slopes(x[k], y[k], &by_a, &by_b);
+            x[k] = diff[k] * by_a;
+            y[k] = diff[k] * by_b;
+        }
+        value_store8(job.dst, i, x);
+        value_store8(job.dst2, i, y);
+    }
+}
+
+#define PAIR(name, pair)                                   \
+    QS_CUDA_GLOBAL(name, qs__elementwise_job) {            \
+        pair_forward<pair>(job);                           \
+    }                                                      \
+    QS_CUDA_GLOBAL(name##_gradient, qs__elementwise_job) { \
+        pair_backward<pair>(job);                          \
+    }
+
+PAIR(qs__subtract, difference)
+PAIR(qs__divide, quotient)
+PAIR(qs__minimum, smaller)
+PAIR(qs__maximum, larger)
 
 /* A scale that fp32 holds needs no double: the product of two floats is exact there and rounded once either way. */
 QS_CUDA_DEVICE float scaled(float x, double scale) {

@@ -12,6 +12,7 @@ typedef struct qs__elementwise_job {
     uint64_t mask;                   /* of relu: one bit an element; 0: absent */
     uint64_t absmax;                 /* of dst: fp32, 0 when the kernel begins; 0: not wanted */
     float ceiling;                   /* of relu; 0: none */
+    float constant[2];               /* of functions of one number */
 } qs__elementwise_job;
 
 /* Element i is kept, times scale, where the 32 bits of draw first + i of the key are at least so many. */
