@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Shapes of what is not computed here, because it is a layer of a network: windows, normalisations, resizing, recurrence. */
+/* Layers of networks: windows, normalisations, resizing, recurrence. They have shapes here; the only one that is computed is layer
+ * normalisation, as are the functions that it stands for. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -207,6 +208,49 @@ static qs_status shape_normalised(const qs__shaping *at) {
     return QS_OK;
 }
 
+/* (x - mean) / sqrt(variance + epsilon) · scale + bias over all that lies from the axis on; beside it the means, and what is multiplied by.
+ * Models have it on values that flow; here it is for the few that normalise what is constant. */
+static qs_status evaluate_layer_normalization(const qs__evaluation *at) {
+    enum { RESULT, MEAN, INVERSE, SCALE, BIAS, ARRAYS };
+    qs__array array[ARRAYS] = {{0}};
+    const qs_onnx_tensor *in = at->in[0], *scale = at->inputs > 1 ? at->in[1] : NULL, *bias = at->inputs > 2 ? at->in[2] : NULL;
+    int64_t axis;
+    int from;
+    float epsilon;
+    qs_status status;
+    QS_TRY(qs_onnx_attribute_int(at->node, "axis", -1, &axis));
+    QS_TRY(qs_onnx_attribute_float(at->node, "epsilon", 1e-5f, &epsilon));
+    QS_TRY(qs__axis(axis, in->rank, &from));
+    const int64_t rows = qs__dims_product(in->dim, 0, from), columns = qs__dims_product(in->dim, from, in->rank);
+    if (!scale || scale->count != columns || (bias && bias->count != columns))
+        return qs_fail(QS_UNSUPPORTED, "scale and bias of other than the %" PRId64 " values that are normalised", columns);
+    QS_GOTO(qs__array_load(in, &array[RESULT]));
+    QS_GOTO(qs__array_load(scale, &array[SCALE]));
+    if (bias) QS_GOTO(qs__array_load(bias, &array[BIAS]));
+    QS_GOTO(qs__array_make(in->type, rows, &array[MEAN]));
+    QS_GOTO(qs__array_make(in->type, rows, &array[INVERSE]));
+    if (!array[RESULT].real || !array[SCALE].real) QS_GOTO(qs_fail(QS_UNSUPPORTED, "it is computed for reals alone"));
+    for (int64_t r = 0; r < rows; r++) {
+        double *x = array[RESULT].real + r * columns, sum = 0, squares = 0;
+        for (int64_t i = 0; i < columns; i++)
+            sum += x[i];
+        const double mean = sum / (double)columns;
+        for (int64_t i = 0; i < columns; i++)
+            squares += (x[i] - mean) * (x[i] - mean);
+        const double inverse = 1 / sqrt(squares / (double)columns + (double)epsilon);
+        for (int64_t i = 0; i < columns; i++)
+            x[i] = (x[i] - mean) * inverse * array[SCALE].real[i] + (bias ? array[BIAS].real[i] : 0);
+        array[MEAN].real[r] = mean;
+        array[INVERSE].real[r] = inverse;
+    }
+    for (int k = RESULT; k <= INVERSE && k < at->outputs; k++)
+        QS_GOTO(qs__array_store(&array[k], false, &at->out[k]));
+done:
+    for (int k = 0; k < ARRAYS; k++)
+        qs__array_release(&array[k]);
+    return status;
+}
+
 /* ---- Other places ------------------------------------------------------------------------------------------------------------------ */
 
 /* By scales or sizes: inputs since version 10 (Resize 10: scales; later: region, scales, sizes), an attribute of Upsample before. Only some
@@ -325,7 +369,7 @@ const qs__operator qs__rows_layers[] = {
     {"GlobalLpPool", 2, 0, shape_global_pool, NULL, 0, 0},
     {"BatchNormalization", 7, 0, shape_normalised, NULL, 0, 0},
     {"InstanceNormalization", 6, 0, shape_normalised, NULL, 0, 0},
-    {"LayerNormalization", 17, 0, shape_normalised, NULL, 0, 0},
+    {"LayerNormalization", 17, 0, shape_normalised, evaluate_layer_normalization, 0, 0},
     {"GroupNormalization", 18, 0, shape_normalised, NULL, 0, 0},
     {"RMSNormalization", 23, 0, shape_normalised, NULL, 0, 0},
     {"LpNormalization", 1, 0, shape_normalised, NULL, 0, 0},
