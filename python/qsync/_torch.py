@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect as _inspect
 import json
 import os
@@ -51,20 +52,18 @@ def from_torch(
 ) -> Path:
     """Exports a module as an ONNX file that can be trained: in training mode, nothing folded, parameters under their names.
 
-    ``example`` is an input, or a tuple of them, whose first axis is the batch; that axis stays free. Modes and running statistics of the
-    module are as before afterwards. Without a path the file is made in a temporary folder, which stays.
+    ``example`` is an input, or a tuple of them, whose first axis is the batch; that axis stays free. A copy of the module is exported, so
+    that modes and running statistics stay as they are. Without a path the file is made in a temporary folder, which stays.
     """
     import torch
 
-    inputs: Tuple[Any, ...] = example if isinstance(example, tuple) else (example,)
+    given: Tuple[Any, ...] = example if isinstance(example, tuple) else (example,)
+    inputs = tuple(one.detach().cpu() if isinstance(one, torch.Tensor) else one for one in given)
     if input_names is None:
         names = list(_inspect.signature(module.forward).parameters)
         input_names = names[: len(inputs)] if len(names) >= len(inputs) else ["input%d" % i for i in range(len(inputs))]
     if path is None:
         path = os.path.join(tempfile.mkdtemp(prefix="qsync-"), type(module).__name__.lower() + ".onnx")
-    modes = {name: one.training for name, one in module.named_modules()}
-    state = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
-    axes = {name: {0: "batch"} for name in [*input_names, *output_names]}
     keywords: Dict[str, Any] = {
         "training": torch.onnx.TrainingMode.TRAINING,
         "do_constant_folding": False,
@@ -72,19 +71,21 @@ def from_torch(
         "opset_version": opset,
         "input_names": list(input_names),
         "output_names": list(output_names),
-        "dynamic_axes": axes,
+        "dynamic_axes": {name: {0: "batch"} for name in [*input_names, *output_names]},
     }
     if "dynamo" in _inspect.signature(torch.onnx.export).parameters:
         keywords["dynamo"] = False  # the exporter that keeps names, and needs no other package
-    try:
-        module.train()
-        torch.onnx.export(module, inputs, os.fspath(path), **keywords)
-    finally:
-        with torch.no_grad():
-            for name, tensor in module.state_dict().items():
-                tensor.copy_(state[name])
-        for name, one in module.named_modules():
-            one.training = modes[name]
+    exported = copy.deepcopy(module).cpu().train()
+    # The exporter runs the module, which moves running statistics, and then writes them: they are put back behind the run, through views,
+    # so that the exporter sees nothing of it.
+    views = [(buffer.detach().numpy(), buffer.detach().numpy().copy()) for buffer in exported.buffers()]
+
+    def put_back(*_: Any) -> None:
+        for view, values in views:
+            view[...] = values
+
+    exported.register_forward_hook(put_back)
+    torch.onnx.export(exported, inputs, os.fspath(path), **keywords)
     return Path(path)
 
 
