@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* qsync eval: how well saved weights do on a data set's test part, in fp32. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli.h"
@@ -36,13 +37,53 @@ typedef struct eval_work {
     char model[QS_MODEL_NAME], source[QS_MODEL]; /* of the weights: name, and what opens it */
     qs_job run;                                  /* that they are of */
     int64_t test_limit;
+    const char *plan_file, *plan_class;
     bool json;
 } eval_work;
+
+/* In the formats of a plan's class, with steps of quantizers from each batch. */
+static qs_status evaluated_in_formats(const eval_work *work, const worker *here, qs_evaluation *out) {
+    const qs_job *job = &work->job.job;
+    qs_plan plan = {0};
+    qs_graph *graph = NULL;
+    const qs_recipe **recipe = NULL;
+    float *trained = NULL, *statistics = NULL;
+    qs_status status;
+    if (qs_comm_size(here->comm) > 1) return qs_fail(QS_USAGE, "--plan: evaluation in its formats runs on one rank");
+    QS_GOTO(qs_plan_read(work->plan_file, &plan));
+    if (plan.classes == 0) QS_GOTO(qs_fail(QS_MISMATCH, "%s: a plan without classes has no formats", work->plan_file));
+    QS_GOTO(job_model_open(job, &graph));
+    QS_GOTO(qs_allocate((size_t)graph->trained_elements, sizeof *trained, &trained));
+    QS_GOTO(qs_allocate((size_t)graph->statistics_elements, sizeof *statistics, &statistics));
+    QS_GOTO(qs_weights_read(work->weights, graph, trained, statistics));
+    QS_GOTO(qs_plan_bind(&plan, work->plan_class ? work->plan_class : plan.class_[0].class_name, graph, &recipe));
+    const qs_calibration_options options = {.graph = graph,
+                                            .trained = trained,
+                                            .statistics = statistics,
+                                            .job = job,
+                                            .data_folder = work->job.data_folder,
+                                            .part = QS_PART_TEST,
+                                            .samples = work->test_limit,
+                                            .recipe = recipe,
+                                            .half = qs_class_half(&here->cluster.class_[here->class_index])};
+    status = qs_calibrate(&options, here->device, NULL, out);
+done:
+    free(recipe);
+    free(trained);
+    free(statistics);
+    qs_graph_release(graph);
+    qs_plan_release(&plan);
+    return status;
+}
 
 static qs_status evaluated(const eval_work *work, const worker *here) {
     qs_evaluation result = {0};
     const int64_t limit = here->cluster.class_[here->class_index].memory_limit;
-    QS_TRY(qs_evaluate(work->weights, &work->job.job, work->job.data_folder, work->test_limit, limit, here->device, here->comm, &result));
+    if (work->plan_file)
+        QS_TRY(evaluated_in_formats(work, here, &result));
+    else
+        QS_TRY(
+            qs_evaluate(work->weights, &work->job.job, work->job.data_folder, work->test_limit, limit, here->device, here->comm, &result));
     if (!worker_is_first(here)) return QS_OK;
     if (!work->json) {
         printf("accuracy %.2f %%, loss %.4f%s over %lld samples\n", 100 * result.accuracy, result.loss, measures_text(&result),
@@ -58,6 +99,8 @@ static qs_status evaluated(const eval_work *work, const worker *here) {
 static const option_row option_rows[] = {
     {OPTION(eval_work, named, "model", "NAME", "model of the weights, or a graph.json"), .usual = "what the file says"},
     {OPTION(eval_work, test_limit, "test-limit", "N", "use the first N test samples only")},
+    {OPTION(eval_work, plan_file, "plan", "FILE", "in the formats of a plan, not in fp32")},
+    {OPTION(eval_work, plan_class, "class", "NAME", "those of this class of it"), .usual = "its first", .needs = "plan"},
     {OPTION_JSON(eval_work)},
 };
 
@@ -65,8 +108,8 @@ static qs_status work_read(eval_work *work, int argc, char **argv, bool *done) {
     const verb_usage usage = {
         .verb = "eval",
         .arguments = "WEIGHTS",
-        .purpose = "Accuracy and loss of saved weights on the test part of a data set, computed in fp32; of language models the\n"
-                   "perplexity, of tags and spans F1 as well. Weights in a run's folder are evaluated on the run's data set, normalised\n"
+        .purpose = "Accuracy and loss of saved weights on the test part of a data set, computed in fp32, or in the formats of a\n"
+                   "plan; of language models the perplexity, of tags and spans F1 as well. Weights in a run's folder are evaluated on the run's data set, normalised\n"
                    "as there, unless options say otherwise.",
         .examples = "  qsync eval run/weights.safetensors --dataset fashion-mnist\n",
         .least = 1,

@@ -10,9 +10,9 @@
 #include "qsync/export.h"
 
 typedef struct export_work {
-    const char *model, *weights, *plan_file, *class_name, *dataset, *data_folder, *out, *form; /* as given; NULL: not said */
+    const char *model, *weights, *plan_file, *class_name, *dataset, *data_folder, *out, *form, *backend; /* as given; NULL: not said */
     int opset, threads;
-    int64_t samples;
+    int64_t samples, batch;
     bool fold, external, normalise, fp32, json;
     char *own_weights, *own_plan;               /* of the run's folder */
     char name[QS_MODEL_NAME], source[QS_MODEL]; /* of the model: name, and what opens it */
@@ -20,6 +20,7 @@ typedef struct export_work {
     const qs_class_plan *class_; /* NULL: fp32 */
     qs_graph *graph;
     const qs_recipe **recipe;
+    float **channel; /* (nodes) of the calibration; NULL: none was needed */
     qs_data_description set;
     float *trained, *statistics;
 } export_work;
@@ -40,7 +41,11 @@ static const option_row option_rows[] = {
      .excludes = "fp32"},
     {OPTION(export_work, fp32, "fp32", NULL, "all in fp32, whatever the plan says")},
     {OPTION(export_work, dataset, "dataset", "NAME", "whose samples calibrate, whose normalisation is taken"), .usual = "the plan's"},
+    {OPTION(export_work, samples, "samples", "N", "training samples that calibrate"), .standard = "1024", .minimum = 1},
+    {OPTION(export_work, batch, "batch", "N", "of them at a time"), .standard = "64", .minimum = 1},
     {OPTION(export_work, data_folder, "data", "FOLDER", "where the data sets are"), .usual = "$QSYNC_DATA"},
+    {OPTION(export_work, backend, "backend", "NAME", "device backend that calibrates"), .standard = "cpu"},
+    {OPTION_THREADS(export_work)},
     {OPTION_JSON(export_work)},
 };
 
@@ -176,19 +181,60 @@ static qs_status normalisation_take(export_work *work) {
     return QS_OK;
 }
 
+/* The largest magnitudes of all values, where an operator reads one in integers. */
+static qs_status calibrated(export_work *work) {
+    const qs_graph *graph = work->graph;
+    bool needed = false;
+    qs_device *device = NULL;
+    qs_evaluation seen;
+    qs_job job;
+    qs_job_default(&job);
+    for (int n = 0; n < graph->nodes; n++) {
+        const qs_recipe *recipe = work->recipe[n];
+        needed =
+            needed ||
+            (recipe && (recipe->forward.src.format->kind == QS_KIND_INTEGER || recipe->forward.weights.format->kind == QS_KIND_INTEGER));
+    }
+    if (!needed) return QS_OK;
+    if (!work->dataset)
+        return qs_fail(QS_USAGE, "operators of class %s read integers, whose steps come from samples: --dataset says of which set",
+                       work->class_->class_name);
+    QS_TRY(qs_allocate((size_t)graph->nodes, sizeof *work->channel, &work->channel));
+    for (int n = 0; n < graph->nodes - 1; n++)
+        QS_TRY(qs_allocate((size_t)graph->node[n].shape.dim[1], sizeof **work->channel, &work->channel[n]));
+    snprintf(job.dataset, sizeof job.dataset, "%s", work->dataset);
+    job.batch = work->batch;
+    job.normalization = work->plan.job.normalization;
+    const qs_calibration_options options = {.graph = graph,
+                                            .trained = work->trained,
+                                            .statistics = work->statistics,
+                                            .job = &job,
+                                            .data_folder = work->data_folder,
+                                            .part = QS_PART_TRAINING,
+                                            .samples = work->samples};
+    QS_TRY(device_start(work->backend, work->threads, "all", &device));
+    const qs_status status = qs_calibrate(&options, device, work->channel, &seen);
+    qs_device_close(device);
+    return status;
+}
+
 static qs_status exported(export_work *work) {
     qs_export_summary summary;
+    qs_export_ranges ranges = {0};
     QS_TRY(model_open(work));
     if (work->normalise) QS_TRY(normalisation_take(work));
     QS_TRY(weights_read(work));
     if (work->class_) QS_TRY(qs_plan_bind(&work->plan, work->class_->class_name, work->graph, &work->recipe));
+    if (work->class_) QS_TRY(calibrated(work));
+    if (work->channel) ranges = (qs_export_ranges){work->graph->nodes, work->channel};
     const qs_export_options options = {.form = strcmp(work->form, "training") == 0 ? QS_EXPORT_TRAINING : QS_EXPORT_INFERENCE,
                                        .fold = work->fold,
                                        .external = work->external,
                                        .opset = work->opset,
                                        .mean = work->normalise ? work->set.mean : NULL,
                                        .deviation = work->normalise ? work->set.deviation : NULL,
-                                       .recipe = work->recipe};
+                                       .recipe = work->recipe,
+                                       .ranges = work->channel ? &ranges : NULL};
     QS_TRY(qs_export_onnx(work->graph, work->trained, work->statistics, &options, work->out, &summary));
     return summary_print(work, &summary);
 }
@@ -200,6 +246,9 @@ qs_status verb_export(int argc, char **argv) {
     if (status == QS_OK && !done) status = exported(&work);
     free(work.own_weights);
     free(work.own_plan);
+    for (int n = 0; work.channel && n < work.graph->nodes; n++)
+        free(work.channel[n]);
+    free(work.channel);
     free(work.recipe);
     free(work.trained);
     free(work.statistics);

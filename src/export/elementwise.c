@@ -82,9 +82,14 @@ void qs__write_norm(qs__writer *w) {
 }
 
 void qs__write_rms_norm(qs__writer *w) {
-    const char *x = qs__value_in(w, 0, QS__CHANNELS_LAST), *squares = QS__MEAN(w, QS__NODE(w, "Mul", NULL, x, x), -1);
+    const qs__layout layout = qs__node_at(w)->shape.axes == 2 ? qs__in_layout(w, 0) : QS__CHANNELS_LAST;
+    const char *x = qs__value_in(w, 0, layout), *squares = QS__MEAN(w, QS__NODE(w, "Mul", NULL, x, x), -1);
     const char *root = QS__NODE(w, "Sqrt", NULL, QS__NODE(w, "Add", NULL, squares, qs__onnx_number(w, qs__node_at(w)->attributes.epsilon)));
-    qs__result(w, QS__CHANNELS_LAST, scaled(w, QS__NODE(w, "Div", NULL, x, root), QS__CHANNELS_LAST, qs__node_at(w)->shape.axes));
+    const char *y = scaled(w, QS__NODE(w, "Div", NULL, x, root), QS__CHANNELS_LAST, qs__node_at(w)->shape.axes);
+    if (layout == QS__CHANNELS_FIRST)
+        qs__result_alike(w, y);
+    else
+        qs__result(w, layout, y);
 }
 
 /* ---- Activations ------------------------------------------------------------------------------------------------------------------ */

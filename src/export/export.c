@@ -145,6 +145,7 @@ static qs_status model_fill(qs__writer *w, const float *trained, const float *st
         input_write(w, i);
     for (w->at = w->graph->samples.inputs; w->at < w->graph->nodes - 1 && w->model.status == QS_OK; w->at++) {
         qs__write *write = writer_of(qs__node_at(w)->op);
+        w->summary->transformed += qs__is_transformed(w);
         write(w);
     }
     if (w->model.status == QS_OK) output_write(w);

@@ -34,16 +34,25 @@ static int opset_of_format(const qs_format *format, bool stored) {
     return row >= 0 && float_types[row].opset > QS_EXPORT_LEAST_OPSET ? float_types[row].opset : QS_EXPORT_LEAST_OPSET;
 }
 
+static bool is_transformed(const qs_recipe *recipe) {
+    return recipe->forward.src.granularity == QS_HADAMARD || recipe->forward.weights.granularity == QS_HADAMARD;
+}
+
 int qs__opset_of(const qs_recipe *recipe) {
+    if (is_transformed(recipe)) return QS_EXPORT_LEAST_OPSET;
     const int src = opset_of_format(recipe->forward.src.format, false), weights = opset_of_format(recipe->forward.weights.format, true);
     return src > weights ? src : weights;
 }
 
-/* Transformed values are no values of the model: such operators stay in fp32. */
+bool qs__is_transformed(const qs__writer *w) {
+    const qs_recipe *recipe = w->recipe ? w->recipe[w->at] : NULL;
+    return recipe && is_transformed(recipe);
+}
+
 const qs_recipe *qs__reduced(const qs__writer *w) {
     const qs_recipe *recipe = w->recipe ? w->recipe[w->at] : NULL;
-    if (!recipe || (is_plain(recipe->forward.src.format) && is_plain(recipe->forward.weights.format))) return NULL;
-    return recipe->forward.src.granularity == QS_HADAMARD || recipe->forward.weights.granularity == QS_HADAMARD ? NULL : recipe;
+    if (!recipe || qs__is_transformed(w)) return NULL;
+    return is_plain(recipe->forward.src.format) && is_plain(recipe->forward.weights.format) ? NULL : recipe;
 }
 
 /* ---- Values ----------------------------------------------------------------------------------------------------------------------- */

@@ -13,6 +13,8 @@
 
 /* The least opset that holds the types of a recipe's forward part. */
 int qs__opset_of(const qs_recipe *recipe);
+/* The node at hand multiplies transformed values (hadamard): those are no values of the model, and it stands in fp32. */
+bool qs__is_transformed(const qs__writer *w);
 /* The recipe of the node at hand where its forward part is written in other formats than fp32; NULL: it is not. */
 const qs_recipe *qs__reduced(const qs__writer *w);
 

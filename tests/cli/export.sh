@@ -27,6 +27,25 @@ grep -q 'conv1.weight' "$work/plain.onnx" || fail "initializers have other names
 "$QSYNC" export "$work/run" --out "$work/plain.onnx" > "$work/out" 2> "$work/err" || fail "export in words"
 grep -q 'lenet5, .* nodes, opset 17' "$work/out" || { cat "$work/out"; fail "the summary in words"; }
 
+# In the formats of a plan: every operator in one recipe.
+planned() { # RECIPE
+    "$QSYNC" inspect lenet5 --json | jq --arg recipe "$1" '{schema: "qsync/plan/2", classes: {single: {operators: ([.nodes[] |
+        select(.class == "adjustable") | {key: .name, value: $recipe}] | from_entries)}}}' > "$work/plan.json"
+}
+planned int8/bf16
+exported integers '.opset == 17 and .integer == 5 and .half == 0 and .class == "single"' "$work/run" --plan "$work/plan.json" --dataset shapes --samples 64
+exported plain_again '.integer == 0 and .class == ""' "$work/run" --fp32
+cmp "$work/plain.onnx" "$work/plain_again.onnx" || fail "--fp32 is not what a plan of fp32 gives"
+"$QSYNC" eval "$work/run/weights.safetensors" --dataset shapes --test-limit 64 --plan "$work/plan.json" --json > "$work/out" || fail "eval --plan"
+jq -e '.samples == 64 and .loss > 0' "$work/out" > /dev/null || { cat "$work/out"; fail "eval --plan: what it found"; }
+planned bf16
+exported half '.opset == 17 and .half == 5 and .integer == 0' "$work/run" --plan "$work/plan.json"
+planned int4:shift4
+exported narrow '.opset == 21 and .int4 == 5 and .shift_groups == 5' "$work/run" --plan "$work/plan.json" --dataset shapes --samples 64
+[ "$(jq .bytes "$work/narrow.json")" -lt "$(jq '.bytes / 4' "$work/plain.json" | cut -d. -f1)" ] || fail "4-bit weights are not small"
+planned int4:hadamard
+exported transformed '.opset == 17 and .transformed == 5 and .integer == 0' "$work/run" --plan "$work/plan.json" --dataset shapes --samples 64
+
 refused() { # MESSAGE ARGUMENTS...
     message=$1
     shift
@@ -43,6 +62,8 @@ refused 'fold in the inference form only' "$work/run" --form training --fold
 refused 'has no such class' "$work/run" --class nobody
 refused 'weights.safetensors' "$work/nowhere"
 refused 'needs --dataset' --model lenet5 --weights "$work/run/weights.safetensors" --normalise
+planned int4:shift4
+refused 'opset 17 does not hold the types that' "$work/run" --plan "$work/plan.json" --dataset shapes --opset 17
 printf 'no weights' > "$work/bad.safetensors"
 refused 'bad.safetensors' --model lenet5 --weights "$work/bad.safetensors"
 "$QSYNC" export "$work/run" --out "$work/none/model.onnx" > "$work/out" 2> "$work/err" && fail "a folder that is not there was written to"

@@ -81,6 +81,7 @@ typedef struct exported_model {
     char *memory;
     float *logits; /* of the batch, as the loss reads them: channels last */
     qs_shape shape;
+    float **channel; /* (nodes) the largest magnitude of each channel of its output in that batch */
 } exported_model;
 
 static const int64_t exported_batch = 2;
@@ -121,9 +122,19 @@ static inline void exported_inputs_draw(const exported_model *one) {
     }
 }
 
+static inline void exported_range_add(exported_model *one, int node, const float *values) {
+    const qs_shape shape = qs_graph_shape(one->graph, node, exported_batch);
+    for (int64_t i = 0; i < qs_shape_count(&shape); i++)
+        one->channel[node][i % shape.dim[1]] = fmaxf(one->channel[node][i % shape.dim[1]], fabsf(values[i]));
+}
+
 /* Runs the evaluation of a batch by the reference kernels; keeps what the loss reads. */
 static inline void exported_logits_find(exported_model *one) {
     const qs_run run = {.samples = exported_batch, .global_samples = exported_batch, .loss_scale = 1};
+    const int inputs = one->schedule->inputs;
+    for (int i = 0; i < inputs; i++)
+        if (one->graph->samples.input[i].type != QS_INPUT_I32)
+            exported_range_add(one, i, exported_place(one, (qs_place){one->schedule->input[i], 0}));
     for (int s = 0; s < one->schedule->steps; s++) {
         const qs_step *step = &one->schedule->step[s];
         qs_tensor operands[QS_MAX_OPERANDS] = {0};
@@ -140,6 +151,9 @@ static inline void exported_logits_find(exported_model *one) {
             return;
         }
         assert_ok(qs_case_reference(&step->case_, operands, &run));
+        exported_range_add(one, step->node, operands[qs_case_position(&step->case_, QS_DST)].data);
+        for (int n = step->node + 1; n < one->graph->nodes && one->graph->node[n].input[0] == step->node; n++) /* what moves no data */
+            if (qs_graph_is_name(one->graph, n)) exported_range_add(one, n, operands[qs_case_position(&step->case_, QS_DST)].data);
     }
     fail_msg("no step reads logits");
 }
@@ -167,6 +181,11 @@ static inline exported_model exported_model_make(const char *name) {
         memcpy(exported_place(&one, (qs_place){one.schedule->running, 0}), one.statistics,
                (size_t)one.graph->statistics_elements * sizeof(float));
     exported_inputs_draw(&one);
+    one.channel = calloc((size_t)one.graph->nodes, sizeof *one.channel);
+    for (int n = 0; n < one.graph->nodes - 1; n++)
+        one.channel[n] = calloc((size_t)one.graph->node[n].shape.dim[1], sizeof **one.channel);
+    exported_logits_find(&one);
+    exported_inputs_draw(&one); /* later steps may have written where they lie */
     return one;
 }
 
@@ -195,13 +214,15 @@ static inline void exported_model_write(exported_model *one, const char *path) {
         exported_tensor_write(file, one->graph->node[i].name, one->graph->samples.input[i].type == QS_INPUT_I32, &shape,
                               exported_place(one, (qs_place){one->schedule->input[i], 0}));
     }
-    exported_logits_find(one);
     exported_tensor_write(file, "", false, &one->shape, one->logits);
     assert_int_equal(fclose(file), 0);
 }
 
 static inline void exported_model_release(exported_model *one) {
     qs_schedule_release(one->schedule);
+    for (int n = 0; n < one->graph->nodes; n++)
+        free(one->channel[n]);
+    free(one->channel);
     qs_graph_release(one->graph);
     free(one->trained);
     free(one->statistics);

@@ -6,6 +6,7 @@
 #include "export_models.h"
 
 #include "qsync/checkpoint.h"
+#include "qsync/onnx.h"
 
 /* ---- A file, read field by field ---- */
 
@@ -247,6 +248,90 @@ TEST(every_model_is_written) {
         }
 }
 
+/* The initializer's numbers as fp32; a single one. */
+static float float_at(bytes graph, bytes name, int64_t index) {
+    char text[128];
+    float value;
+    snprintf(text, sizeof text, "%.*s", (int)(name.end - name.at), name.at);
+    memcpy(&value, part_of(initializer(graph, text), RAW, 0).at + index * (int64_t)sizeof value, sizeof value);
+    return value;
+}
+
+static bytes node_writing(bytes graph, bytes value) {
+    for (int i = 0; part_of(graph, NODE, i).at; i++) {
+        const bytes one = part_of(graph, NODE, i), output = part_of(one, 2, 0);
+        if (output.end - output.at == value.end - value.at && memcmp(output.at, value.at, (size_t)(value.end - value.at)) == 0) return one;
+    }
+    return (bytes){0};
+}
+
+/* Conv and Gemm read what DequantizeLinear gives: of values with one step, of weights with one for each output, of a bias in int32 with the
+ * product of the two to the last bit. */
+TEST(integers_stand_as_onnx_runtime_wants_them) {
+    exported_model one = exported_model_make("lenet5");
+    const qs_recipe recipe = recipe_of("int8/bf16");
+    const qs_recipe **recipes = recipes_uniform(one.graph, &recipe);
+    const qs_export_ranges ranges = {one.graph->nodes, one.channel};
+    qs_export_summary summary;
+    char *file;
+    const bytes graph = part_of(exported(&one, (qs_export_options){.recipe = recipes, .ranges = &ranges}, &file, &summary), GRAPH, 0);
+    int products = 0;
+    assert_int_equal(summary.integer, 5);
+    for (int i = 0; part_of(graph, NODE, i).at; i++) {
+        const bytes node = part_of(graph, NODE, i);
+        if (!is_text(part_of(node, OP, 0), "Conv") && !is_text(part_of(node, OP, 0), "Gemm")) continue;
+        bytes factor[3];
+        for (int k = 0; k < 3; k++) {
+            factor[k] = node_writing(graph, part_of(node, NODE_INPUT, k));
+            assert_true(is_text(part_of(factor[k], OP, 0), "DequantizeLinear"));
+        }
+        const float x = float_at(graph, part_of(factor[0], NODE_INPUT, 1), 0);
+        const bytes scale = part_of(factor[2], NODE_INPUT, 1);
+        char text[128];
+        snprintf(text, sizeof text, "%.*s", (int)(scale.end - scale.at), scale.at);
+        const uint64_t outputs = number_of(initializer(graph, text), DIMS);
+        for (uint64_t o = 0; o < outputs; o++) {
+            const float w = float_at(graph, part_of(factor[1], NODE_INPUT, 1), (int64_t)o), product = x * w;
+            assert_true(float_at(graph, scale, (int64_t)o) == product);
+        }
+        products++;
+    }
+    assert_int_equal(products, 5);
+    assert_null(initializer(graph, "conv1.weight").at);
+    assert_int_equal(number_of(initializer(graph, "conv1.weight_quantized"), 2), QS_ONNX_INT8);
+    assert_int_equal(number_of(initializer(graph, "conv1.bias_quantized"), 2), QS_ONNX_INT32);
+    free(recipes);
+    free(file);
+    exported_model_release(&one);
+}
+
+/* A float8 format of ONNX is stored as it is; with values whose magnitude nobody knows integers are refused. */
+TEST(narrow_formats_raise_the_opset) {
+    exported_model one = exported_model_make("lenet5");
+    qs_recipe recipe = recipe_of("bf16");
+    recipe.forward.src.format = recipe.forward.weights.format = qs_format_of("e4m3fn");
+    const qs_recipe **recipes = recipes_uniform(one.graph, &recipe);
+    qs_export_options options = {.recipe = recipes};
+    qs_export_summary summary;
+    char *file, *path = folder_path(test_folder, "refused.onnx");
+    const bytes model = exported(&one, options, &file, &summary), graph = part_of(model, GRAPH, 0);
+    assert_int_equal(summary.float8, 5);
+    assert_int_equal(number_of(part_of(model, OPSET, 0), VERSION), 19);
+    assert_int_equal(number_of(model, IR), 9);
+    assert_int_equal(number_of(initializer(graph, "conv1.weight_float8"), 2), QS_ONNX_FLOAT8E4M3FN);
+    free(file);
+    recipe = recipe_of("int8/bf16");
+    assert_refused(qs_export_onnx(one.graph, one.trained, one.statistics, &options, path, &summary), QS_MISMATCH,
+                   "operator conv1 reads input in int8, whose largest magnitude is not known");
+    recipe = recipe_of("int4:shift4");
+    options.opset = 20;
+    assert_refused(qs_export_onnx(one.graph, one.trained, one.statistics, &options, path, &summary), QS_USAGE, "opset 21 does");
+    assert_int_not_equal(access(path, F_OK), 0);
+    free(path);
+    free(recipes);
+    exported_model_release(&one);
+}
+
 TEST(refusals) {
     exported_model one = exported_model_make("gpt2:layers=1,hidden=48,length=8,vocab=64");
     qs_graph *decoder = NULL;
@@ -270,4 +355,5 @@ TEST(refusals) {
 }
 
 TEST_MAIN_WITH(set_up, tear_down, weights_keep_names_and_values, a_batch_of_any_size_goes_in, forms_differ_in_norms_and_dropout,
-               values_may_lie_beside, equal_runs_give_equal_bytes, every_model_is_written, refusals)
+               values_may_lie_beside, equal_runs_give_equal_bytes, every_model_is_written, integers_stand_as_onnx_runtime_wants_them,
+               narrow_formats_raise_the_opset, refusals)

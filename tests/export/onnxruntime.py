@@ -47,8 +47,8 @@ def main():
     (got,) = session.run(None, inputs)
     same = got.shape == expected.shape
     difference = float(numpy.abs(got - expected).max() / numpy.abs(expected).max()) if same else float("inf")
-    print("%-40s largest difference %.2e of the largest logit %.3g, shape %s"
-          % (name, difference, numpy.abs(expected).max(), list(got.shape)))
+    print("%-56s largest difference %.2e of the largest logit %.3g, shape %s" %
+          (name, difference, numpy.abs(expected).max(), list(got.shape)), flush=True)
     return 0 if difference <= float(allowed) else 1
 
 

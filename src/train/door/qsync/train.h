@@ -331,6 +331,23 @@ QS_API qs_status qs_train(const qs_train_options *options, qs_device *device, qs
 QS_API qs_status qs_evaluate(const char *weights, const qs_job *job, const char *data_folder, int64_t test_limit, int64_t memory_limit,
                              qs_device *device, qs_comm *comm, qs_evaluation *out);
 
+/* ---- Calibration ------------------------------------------------------------------------------------------------------------------- */
+
+typedef struct qs_calibration_options {
+    const qs_graph *graph;
+    const float *trained, *statistics; /* its flat buffers */
+    const qs_job *job;                 /* set and batch */
+    const char *data_folder;           /* NULL: environment */
+    qs_part part;
+    int64_t samples;                /* the first ones of the part; 0: all */
+    const qs_recipe *const *recipe; /* (nodes) in these formats (qs_plan_bind); NULL: fp32 */
+    const qs_format *half;          /* the class's half storage format; NULL: fp32 */
+} qs_calibration_options;
+/* Evaluation by running statistics in any formats, on one process: integers take the steps of each batch and round as the recipes say.
+ * channel, unless NULL, has an array for each node, of as many numbers as its output has channels (axis 1), zeros at the start: the
+ * largest magnitude of each is added to it, of inputs too, but for integers. No measures beside loss and accuracy. */
+QS_API qs_status qs_calibrate(const qs_calibration_options *options, qs_device *device, float *const *channel, qs_evaluation *out);
+
 /* ---- Loss landscape ------------------------------------------------------------------------------------------------------------- */
 
 /* A slice through the loss around trained weights w, along one random direction d: the loss at w + alpha d for alpha from -range to range.
