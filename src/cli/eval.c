@@ -109,7 +109,8 @@ static qs_status work_read(eval_work *work, int argc, char **argv, bool *done) {
         .verb = "eval",
         .arguments = "WEIGHTS",
         .purpose = "Accuracy and loss of saved weights on the test part of a data set, computed in fp32, or in the formats of a\n"
-                   "plan; of language models the perplexity, of tags and spans F1 as well. Weights in a run's folder are evaluated on the run's data set, normalised\n"
+                   "plan; of language models the perplexity, of tags and spans F1 as well. Weights in a run's folder are evaluated on the "
+                   "run's data set, normalised\n"
                    "as there, unless options say otherwise.",
         .examples = "  qsync eval run/weights.safetensors --dataset fashion-mnist\n",
         .least = 1,

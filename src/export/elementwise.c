@@ -154,6 +154,22 @@ void qs__write_multiply(qs__writer *w) {
     by_element(w, "Mul");
 }
 
+void qs__write_subtract(qs__writer *w) {
+    by_element(w, "Sub");
+}
+
+void qs__write_divide(qs__writer *w) {
+    by_element(w, "Div");
+}
+
+void qs__write_minimum(qs__writer *w) {
+    by_element(w, "Min");
+}
+
+void qs__write_maximum(qs__writer *w) {
+    by_element(w, "Max");
+}
+
 /* ---- Dropout ---------------------------------------------------------------------------------------------------------------------- */
 
 const char *qs__onnx_dropped(qs__writer *w, const char *x, double probability) {

@@ -11,7 +11,13 @@ typedef void qs__write(qs__writer *w);
 qs__write qs__write_conv2d, qs__write_linear, qs__write_matmul, qs__write_attention, qs__write_softmax;
 /* elementwise.c */
 qs__write qs__write_norm, qs__write_rms_norm, qs__write_relu, qs__write_gelu, qs__write_silu, qs__write_tanh, qs__write_add,
-    qs__write_multiply, qs__write_dropout;
+    qs__write_multiply, qs__write_subtract, qs__write_divide, qs__write_minimum, qs__write_maximum, qs__write_dropout;
+/* functions.c */
+qs__write qs__write_sigmoid, qs__write_hard_sigmoid, qs__write_hard_swish, qs__write_leaky_relu, qs__write_elu, qs__write_celu,
+    qs__write_selu, qs__write_softplus, qs__write_softsign, qs__write_mish, qs__write_exp, qs__write_log, qs__write_sqrt, qs__write_abs,
+    qs__write_erf, qs__write_reciprocal, qs__write_power, qs__write_clip, qs__write_affine, qs__write_gate, qs__write_expand,
+    qs__write_gain, qs__write_offset, qs__write_prelu, qs__write_reduce_sum, qs__write_reduce_mean, qs__write_reduce_max, qs__write_reshape,
+    qs__write_permute;
 /* shapes.c */
 qs__write qs__write_concat, qs__write_slice, qs__write_channel_shuffle, qs__write_max_pool, qs__write_average_pool,
     qs__write_global_average_pool, qs__write_flatten, qs__write_sequence;

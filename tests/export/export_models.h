@@ -74,6 +74,33 @@ static const char *const window_models[] = {
                                                 STEP("ceiling", "resize", "floor", WITH("\"width\": 10, \"nearest\": 3"))
                                                     CLASSES("ceiling")};
 
+/* Functions of one value, some a model so that each still moves the logits; two values, one of them repeated; other extents. */
+#define CONV(name, outputs) STEP(name, "conv2d", "input", ", \"outputs\": " outputs ", \"kernel\": [3, 3], \"bias\": true")
+#define AND "\", \""
+static const char *const function_models[] = {
+    IMAGE("curves") CONV("conv", "8") STEP("a", "hard_swish", "conv", "") STEP("b", "leaky_relu", "a", WITH("\"alpha\": 0.2"))
+        STEP("c", "elu", "b", WITH("\"alpha\": 0.5")) STEP("d", "softsign", "c", "")
+            STEP("e", "affine", "d", WITH("\"factor\": 4, \"term\": 0.5")) STEP("f", "mish", "e", "") STEP("g", "abs", "f", "")
+                STEP("h", "sqrt", "g", "") CLASSES("h"),
+    IMAGE("powers") CONV("conv", "8") STEP("a", "sigmoid", "conv", "") STEP("b", "log", "a", "") STEP("c", "exp", "b", "")
+        STEP("d", "reciprocal", "c", "") STEP("e", "power", "d", WITH("\"exponent\": 1.5")) CLASSES("e"),
+    IMAGE("bends") CONV("conv", "8") STEP("a", "celu", "conv", WITH("\"alpha\": 0.7")) STEP("b", "selu", "a", "")
+        STEP("c", "softplus", "b", "") STEP("d", "hard_sigmoid", "c", WITH("\"alpha\": 0.3, \"beta\": 0.1"))
+            STEP("e", "affine", "d", WITH("\"term\": -0.4")) STEP("f", "erf", "e", "")
+                STEP("g", "clip", "f", WITH("\"least\": -0.1, \"most\": 0.3")) CLASSES("g"),
+    IMAGE("pairs") CONV("one", "8") CONV("two", "8") STEP("a", "subtract", "one" AND "two", "") STEP("b", "maximum", "a" AND "one", "")
+        STEP("c", "minimum", "b" AND "two", "") STEP("d", "exp", "two", "") STEP("e", "divide", "c" AND "d", "")
+            STEP("mean", "global_average_pool", "one", "") STEP("s", "sigmoid", "mean", "") STEP("f", "gate", "e" AND "s", "")
+                STEP("g", "reduce_mean", "two", WITH("\"over\": 1")) STEP("h", "gate", "f" AND "g", "") STEP("i", "gain", "h", "")
+                    STEP("j", "offset", "i", WITH("\"over\": 1")) STEP("k", "gain", "j", WITH("\"over\": 3"))
+                        STEP("l", "offset", "k", WITH("\"over\": 2")) STEP("m", "prelu", "l", "") STEP("n", "reduce_max", "one", "")
+                            STEP("o", "expand", "n", WITH("\"height\": 7, \"width\": 6")) STEP("p", "add", "m" AND "o", "") CLASSES("p"),
+    IMAGE("views") CONV("conv", "8") STEP("a", "reshape", "conv", WITH("\"height\": 14, \"channels\": 24"))
+        STEP("b", "offset", "a", WITH("\"over\": 3")) STEP("c", "gain", "b", WITH("\"over\": 1"))
+            STEP("d", "permute", "c", WITH("\"extent1\": 14, \"extent2\": 3, \"extent3\": 8, \"order\": 213"))
+                STEP("e", "reduce_sum", "d", WITH("\"over\": 1")) STEP("f", "gate", "d" AND "e", "")
+                    STEP("g", "gain", "f", WITH("\"over\": 1")) CLASSES("g")};
+
 typedef struct exported_model {
     qs_graph *graph;
     float *trained, *statistics;

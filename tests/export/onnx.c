@@ -228,9 +228,9 @@ TEST(equal_runs_give_equal_bytes) {
 }
 
 TEST(every_model_is_written) {
-    const char *const *const lists[] = {image_models, sequence_models, window_models};
-    const size_t counts[] = {COUNT_OF(image_models), COUNT_OF(sequence_models), COUNT_OF(window_models)};
-    for (size_t list = 0; list < 3; list++)
+    const char *const *const lists[] = {image_models, sequence_models, window_models, function_models};
+    const size_t counts[] = {COUNT_OF(image_models), COUNT_OF(sequence_models), COUNT_OF(window_models), COUNT_OF(function_models)};
+    for (size_t list = 0; list < 4; list++)
         for (size_t i = 0; i < counts[list]; i++) {
             exported_model one = exported_model_make(lists[list][i]);
             qs_export_summary summary;

@@ -75,6 +75,15 @@ TEST(models_of_windows) {
     }
 }
 
+TEST(models_of_functions) {
+    if (there_is_none()) skip();
+    const qs_export_options plain = {0}, later = {.opset = 23};
+    for (size_t i = 0; i < COUNT_OF(function_models); i++) {
+        compare(function_models[i], plain);
+        compare(function_models[i], later);
+    }
+}
+
 TEST(models_of_sequences) {
     if (there_is_none()) skip();
     const qs_export_options plain = {0}, later = {.opset = 23};
@@ -105,4 +114,4 @@ TEST(models_in_formats_of_a_plan) {
     compare_in("lenet5", plain, "int4:shift4", 0.5);
 }
 
-TEST_MAIN(models_of_images, models_of_windows, models_of_sequences, models_in_formats_of_a_plan)
+TEST_MAIN(models_of_images, models_of_windows, models_of_functions, models_of_sequences, models_in_formats_of_a_plan)
