@@ -171,6 +171,40 @@ static void behind_a_flatten(void **state) {
     qs_graph_release(graph);
 }
 
+/* What a file has of a gain and the linear layer behind it, which stand behind an image seen as one vector: flatten has the features in the
+ * order C,H,W there, reshape as they lie in memory. */
+static void check_vector(fixture *here, const char *op, bool by_channel) {
+    enum { C = 3, P = 4, F = C * P, O = 2 };
+    qs_graph *graph;
+    int at = 0, gain, last;
+    float trained[64];
+    qs_tensor_set set;
+    assert_ok(qs_graph_of_images("vector", C, 2, 2, &graph));
+    assert_ok(qs_graph_add(graph, "vector", op, &(qs_attributes){.extent = {0, 0, -1}}, 1, &at, 0, false, &at));
+    assert_ok(qs_graph_add(graph, "gain", "gain", NULL, 1, &at, 0, false, &gain));
+    assert_ok(qs_graph_add(graph, "fc", "linear", NULL, 1, &gain, O, true, &last));
+    assert_ok(qs_graph_finish(graph, last, NULL));
+    assert_true(graph->trained_elements <= 64);
+    for (int i = 0; i < 64; i++)
+        trained[i] = (float)i;
+    assert_ok(qs_weights_write(here->path, graph, trained, NULL));
+    assert_ok(qs_tensor_set_read(here->path, &set));
+    const float *weights = qs_tensor_set_find(&set, "fc.weight")->data, *gains = qs_tensor_set_find(&set, "gain.weight")->data;
+    for (int i = 0; i < F; i++) {
+        const int place = by_channel ? i % C * P + i / C : i;
+        assert_true(gains[place] == trained[qs_graph_parameter(graph, gain, QS_SCALE)->offset + i]);
+        for (int o = 0; o < O; o++)
+            assert_true(weights[o * F + place] == trained[qs_graph_parameter(graph, last, QS_WEIGHTS)->offset + o * F + i]);
+    }
+    qs_tensor_set_release(&set);
+    qs_graph_release(graph);
+}
+
+static void images_as_vectors(void **state) {
+    check_vector(*state, "flatten", true);
+    check_vector(*state, "reshape", false);
+}
+
 /* ---- Models of other programs ---- */
 
 enum { D = 3, FF = 4 };
@@ -423,6 +457,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(missing_and_superfluous, set_up, tear_down),
         cmocka_unit_test_setup_teardown(as_pytorch_has_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(behind_a_flatten, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(images_as_vectors, set_up, tear_down),
         cmocka_unit_test_setup_teardown(names_of_the_user, set_up, tear_down),
         cmocka_unit_test_setup_teardown(gpt2_layout, set_up, tear_down),
         cmocka_unit_test_setup_teardown(families, set_up, tear_down),
