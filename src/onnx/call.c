@@ -32,6 +32,9 @@ qs_status qs__function_read(const qs__place *place, qs__wire from, qs__function 
     qs_onnx_attribute *standard;
     qs_onnx_opset *opset;
     QS_TRY(qs__wire_count(from, counts, FIELDS));
+    if (counts[INPUT] > QS__MOST_FORMAL || counts[OUTPUT] > QS__MOST_FORMAL || counts[OPSET] > QS__MOST_OPSETS)
+        return qs_fail(QS_UNSUPPORTED, "a function of %zu inputs, %zu outputs and %zu opsets: at most %d of each", counts[INPUT],
+                       counts[OUTPUT], counts[OPSET], QS__MOST_FORMAL);
     QS_TRY(qs__onnx_take(memory, counts[INPUT], sizeof *input, &input));
     QS_TRY(qs__onnx_take(memory, counts[OUTPUT], sizeof *output, &output));
     QS_TRY(qs__onnx_take(memory, counts[DEFAULT], sizeof *standard, &standard));

@@ -174,12 +174,10 @@ static qs_status initializer_add(qs__reader *reader, scope *into, const qs__fiel
 /* ---- Nodes, first round ---------------------------------------------------------------------------------------------------------- */
 
 static const qs__function *function_find(const qs__reader *reader, const char *domain, const char *name, const char *overload) {
-    for (int i = 0; i < reader->functions; i++) {
-        const qs__function *function = &reader->function[i];
-        if (strcmp(function->name, name) == 0 && strcmp(function->domain, domain) == 0 && strcmp(function->overload, overload) == 0)
-            return function;
-    }
-    return NULL;
+    char key[QS__FUNCTION_KEY];
+    int64_t index;
+    snprintf(key, sizeof key, "%s\n%s\n%s", domain, name, overload);
+    return qs__names_get(&reader->function_names, key, &index) ? &reader->function[index] : NULL;
 }
 
 /* Version of a domain where the node's text stands; 0: not said. */

@@ -32,6 +32,8 @@ static qs_status head_read(qs__reader *reader, qs__wire from, qs_onnx_model *out
     qs_onnx_metadata *metadata;
     qs__function *function;
     QS_TRY(qs__wire_count(from, counts, FIELDS));
+    if (counts[OPSET_IMPORT] > QS__MOST_OPSETS)
+        return qs_fail(QS_UNSUPPORTED, "%zu opsets: at most %d", counts[OPSET_IMPORT], QS__MOST_OPSETS);
     if (counts[GRAPH] != 1) return qs_fail(QS_BAD_FILE, "%zu graphs: a model has one", counts[GRAPH]);
     QS_TRY(qs__onnx_take(memory, counts[OPSET_IMPORT], sizeof *opset, &opset));
     QS_TRY(qs__onnx_take(memory, counts[METADATA], sizeof *metadata, &metadata));
@@ -50,7 +52,13 @@ static qs_status head_read(qs__reader *reader, qs__wire from, qs_onnx_model *out
         if (field.number == GRAPH) *graph = message;
         if (field.number == OPSET_IMPORT) QS_TRY(qs__opset_read(memory, message, &opset[out->opsets++]));
         if (field.number == METADATA) QS_TRY(metadata_read(memory, message, &metadata[out->metadata_entries++]));
-        if (field.number == FUNCTIONS) QS_TRY(qs__function_read(&reader->place, message, &function[reader->functions++]));
+        if (field.number == FUNCTIONS) {
+            qs__function *read = &function[reader->functions];
+            const char *key;
+            QS_TRY(qs__function_read(&reader->place, message, read));
+            QS_TRY(qs__onnx_print(memory, &key, "%s\n%s\n%s", read->domain, read->name, read->overload));
+            QS_TRY(qs__names_set(&reader->function_names, key, reader->functions++));
+        }
     }
     if (out->ir_version < OLDEST_IR || out->ir_version > NEWEST_IR)
         return qs_fail(QS_UNSUPPORTED, "IR version %" PRId64 ": %d to %d are read", out->ir_version, OLDEST_IR, NEWEST_IR);
@@ -77,6 +85,7 @@ static qs_status model_read(const char *name, const char *folder, qs_onnx_memory
 done:
     qs__call_release(reader.calls);
     qs__names_release(&reader.prefixes);
+    qs__names_release(&reader.function_names);
     /* Messages of the wire format begin with the file's name. */
     if (status != QS_OK && strncmp(qs_message(), name, strlen(name)) != 0) qs_fail_within(status, "%s", name);
     return status;

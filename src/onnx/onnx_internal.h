@@ -103,6 +103,7 @@ bool qs__extent_compare(const qs_onnx_extent *a, const qs_onnx_extent *b, int *o
 /* An AttributeProto; of graphs, which the graph's reader reads, the number alone. */
 qs_status qs__attribute_read(const qs__place *place, qs__wire from, qs_onnx_attribute *out);
 
+enum { QS__FUNCTION_KEY = 3 * QS_ONNX_MAX_NAME + 3, QS__MOST_OPSETS = 1000, QS__MOST_FORMAL = 1000 };
 /* A function of the file, read only where it is called. */
 typedef struct qs__function {
     const char *domain, *name, *overload;
@@ -144,6 +145,7 @@ typedef struct qs__reader {
     qs__place place;
     int functions, opsets;
     const qs__function *function;
+    qs__names function_names; /* "domain\nname\noverload" */
     const qs_onnx_opset *opset;
     int64_t nodes;      /* read so far */
     qs__names prefixes; /* of calls */

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// labels: medium
 /* Files that are no models, or models that cannot be: each is refused with one line that says what, which value and which rule. */
 #include "kit/kit.h"
 #include "kit/folder.h"
