@@ -156,7 +156,7 @@ TEST(what_is_computed_agrees_with_the_cases) {
     folder_remove(folder);
     print_message("node cases: %d passed, %d runnable, %d in all\n", passed, runnable, all);
     assert_int_equal(failed, 0);
-    assert_true(passed >= 432);
+    assert_true(passed >= 443);
 }
 
 TEST_MAIN(what_is_computed_agrees_with_the_cases)

@@ -229,7 +229,8 @@ static qs_status evaluate_layer_normalization(const qs__evaluation *at) {
     if (bias) QS_GOTO(qs__array_load(bias, &array[BIAS]));
     QS_GOTO(qs__array_make(in->type, rows, &array[MEAN]));
     QS_GOTO(qs__array_make(in->type, rows, &array[INVERSE]));
-    if (!array[RESULT].real || !array[SCALE].real) QS_GOTO(qs_fail(QS_UNSUPPORTED, "it is computed for reals alone"));
+    if (!array[RESULT].real || !array[SCALE].real || (bias && !array[BIAS].real))
+        QS_GOTO(qs_fail(QS_UNSUPPORTED, "it is computed for reals alone"));
     for (int64_t r = 0; r < rows; r++) {
         double *x = array[RESULT].real + r * columns, sum = 0, squares = 0;
         for (int64_t i = 0; i < columns; i++)
