@@ -52,8 +52,8 @@ TEST(decay_is_part_of_the_gradient) {
     bound_release(&other);
 }
 
-/* The rule in double, from its equations: g = g + d w; m, v; w -= lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps). Steps of weights below
- * 4 round them once, 2^-23; what precedes is at most 20 roundings of a step of at most 3 rates. */
+/* The rule in double, from its equations: g = g + d w; m, v; w -= lr (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps). Steps of weights
+ * below 4 round them once, 2^-23; what precedes is at most 20 roundings of a step of at most 3 rates. */
 TEST(known_values) {
     static const float gradient[4][3] = {{0.5f, -1, 0.001f}, {0.25f, 3, 0.002f}, {-1.5f, 0.125f, 0}, {0.75f, -0.5f, -0.004f}};
     double w[3] = {1, -2, 0.5}, m[3] = {0}, v[3] = {0};

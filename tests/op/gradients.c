@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
-/* Every operator with a gradient has a finite-difference case: its name stands in a test that calls check_gradients, and its case list has an
- * fp32 case of every gradient that one of its passes writes, which is what that goes by. Operators that are named beside ONNX Runtime's 82
- * single-operator gradient tests are so covered by rule and not by count. */
+/* Every operator with a gradient has a finite-difference case: its name stands in a test that calls check_gradients, and its case list has
+ * an fp32 case of every gradient that one of its passes writes, which is what that goes by. Operators that are named beside ONNX Runtime's
+ * 82 single-operator gradient tests are so covered by rule and not by count. */
 #include "kit/kit.h"
 
 #include <dirent.h>

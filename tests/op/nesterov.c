@@ -47,8 +47,8 @@ TEST(flag_zero_skips) {
 }
 
 /* The form that needs weights further on: y = x + m v moves ahead, the gradient is taken there (Nesterov 1983; Sutskever et al. 2013,
- * equations 3 and 4: v = m v - lr g(x + m v), x = x + v). With y as the weights at hand it is this update. On the loss a y²/2 both go on for
- * 20 steps in double and fp32; roundings of weights below 2 shrink with the steps: 20 of 2^-24, four an update. */
+ * equations 3 and 4: v = m v - lr g(x + m v), x = x + v). With y as the weights at hand it is this update. On the loss a y²/2 both go on
+ * for 20 steps in double and fp32; roundings of weights below 2 shrink with the steps: 20 of 2^-24, four an update. */
 TEST(equals_looking_ahead) {
     const double rate = 0.1, momentum = 0.9, curvature = 0.7;
     double x = 1.5, v = 0;
