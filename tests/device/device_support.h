@@ -132,7 +132,8 @@ static inline void smooth(bound *b) {
 static inline bool exact_operator(const qs_case *one) {
     static const char *const exact[] = {"relu",      "add",       "concat",   "slice",     "channel_shuffle", "max_pool",
                                         "dropout",   "cast",      "absmax",   "quantize",  "dequantize",      "finite_check",
-                                        "clip_norm", "embedding", "multiply", "positions", "position",        "class_token"};
+                                        "clip_norm", "embedding", "multiply", "positions", "position",        "class_token",
+                                        "subtract",  "minimum",   "maximum",  "abs",       "permute",         "reduce_max"};
     const char *name = one->op->name;
     if (one->op->optimizer) return true;
     if (!strcmp(name, "max_pool") && !strcmp(one->pass->name, "backward")) return false; /* sums of overlapping windows */
