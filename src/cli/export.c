@@ -20,6 +20,7 @@ typedef struct export_work {
     const qs_class_plan *class_; /* NULL: fp32 */
     qs_graph *graph;
     const qs_recipe **recipe;
+    qs_tensor_table tensors;
     float **channel; /* (nodes) of the calibration; NULL: none was needed */
     qs_data_description set;
     float *trained, *statistics;
@@ -75,7 +76,7 @@ static qs_status run_read(export_work *work, const char *run) {
 static bool is_reduced(const qs_plan *plan, const qs_class_plan *one) {
     for (int i = 0; i < one->operators; i++)
         if (strcmp(one->operator_[i].recipe, "fp32") != 0 && qs_plan_recipe(plan, one->operator_[i].recipe)) return true;
-    return false;
+    return one->tensors > 0;
 }
 
 static qs_status class_choose(export_work *work) {
@@ -225,6 +226,7 @@ static qs_status exported(export_work *work) {
     if (work->normalise) QS_TRY(normalisation_take(work));
     QS_TRY(weights_read(work));
     if (work->class_) QS_TRY(qs_plan_bind(&work->plan, work->class_->class_name, work->graph, &work->recipe));
+    if (work->class_) QS_TRY(qs_tensors_bind(work->class_, work->graph, &work->tensors));
     if (work->class_) QS_TRY(calibrated(work));
     if (work->channel) ranges = (qs_export_ranges){work->graph->nodes, work->channel};
     const qs_export_options options = {.form = strcmp(work->form, "training") == 0 ? QS_EXPORT_TRAINING : QS_EXPORT_INFERENCE,
@@ -234,6 +236,8 @@ static qs_status exported(export_work *work) {
                                        .mean = work->normalise ? work->set.mean : NULL,
                                        .deviation = work->normalise ? work->set.deviation : NULL,
                                        .recipe = work->recipe,
+                                       .value = work->tensors.value,
+                                       .parameter = work->tensors.parameter,
                                        .ranges = work->channel ? &ranges : NULL};
     QS_TRY(qs_export_onnx(work->graph, work->trained, work->statistics, &options, work->out, &summary));
     return summary_print(work, &summary);
@@ -250,6 +254,7 @@ qs_status verb_export(int argc, char **argv) {
         free(work.channel[n]);
     free(work.channel);
     free(work.recipe);
+    qs_tensor_table_release(&work.tensors);
     free(work.trained);
     free(work.statistics);
     qs_graph_release(work.graph);

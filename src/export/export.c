@@ -172,6 +172,7 @@ static void output_write(qs__writer *w) {
 
 static qs_status model_fill(qs__writer *w, const float *trained, const float *statistics) {
     QS_TRY(qs_weights_tensors(w->graph, trained, statistics, &w->weights));
+    qs__parameters_round(w);
     for (size_t i = 0; i < w->weights.count; i++)
         qs__name_of(&w->model, w->weights.tensors[i].name); /* they are nobody else's */
     for (int i = 0; i < w->graph->samples.inputs; i++)
@@ -180,6 +181,7 @@ static qs_status model_fill(qs__writer *w, const float *trained, const float *st
         qs__write *write = writer_of(qs__node_at(w)->op);
         w->summary->transformed += qs__is_transformed(w);
         write(w);
+        qs__output_round(w);
     }
     if (w->model.status == QS_OK) output_write(w);
     return w->model.status;
@@ -194,8 +196,14 @@ qs_status qs_export_onnx(const qs_graph *graph, const float *trained, const floa
     qs_status status;
     *out = nothing;
     QS_GOTO(operators_check(graph));
-    for (int n = 0; recipe && n < graph->nodes; n++)
-        if (recipe[n] && qs__opset_of(recipe[n]) > needed) needed = qs__opset_of(recipe[n]);
+    for (int n = 0; n < graph->nodes; n++) {
+        const int of_recipe = recipe && recipe[n] ? qs__opset_of(recipe[n]) : 0;
+        const int of_value = options->value ? qs__opset_of_tensor(options->value[n]) : 0;
+        needed = of_recipe > needed ? of_recipe : needed;
+        needed = of_value > needed ? of_value : needed;
+    }
+    for (int i = 0; options->parameter && i < graph->parameters; i++)
+        if (qs__opset_of_tensor(options->parameter[i]) > needed) needed = qs__opset_of_tensor(options->parameter[i]);
     QS_GOTO(options_check(options, needed));
     w.model.opset = options->opset ? options->opset : needed;
     QS_GOTO(qs_allocate((size_t)graph->nodes, sizeof *w.value, &w.value));

@@ -55,6 +55,44 @@ const qs_recipe *qs__reduced(const qs__writer *w) {
     return is_plain(recipe->forward.src.format) && is_plain(recipe->forward.weights.format) ? NULL : recipe;
 }
 
+/* The format that its weights are assigned to where ONNX has its type; else NULL. */
+static const qs_format *assigned(const qs__writer *w) {
+    const qs_parameter *parameter = w->options->parameter ? qs__parameter(w, QS_WEIGHTS) : NULL;
+    const qs_tensor_choice *choice = parameter ? w->options->parameter[parameter - w->graph->parameter] : NULL;
+    return choice && choice->value.format && float_type(choice->value.format) >= 0 ? choice->value.format : NULL;
+}
+
+bool qs__weights_narrow(const qs__writer *w) {
+    return qs__reduced(w) || assigned(w);
+}
+
+int qs__opset_of_tensor(const qs_tensor_choice *tensor) {
+    return tensor && tensor->value.format ? opset_of_format(tensor->value.format, true) : QS_EXPORT_LEAST_OPSET;
+}
+
+/* A parameter that shares a tensor with others is a piece of it. */
+void qs__parameters_round(qs__writer *w) {
+    for (int i = 0; w->options->parameter && i < w->graph->parameters; i++) {
+        const qs_tensor_choice *choice = w->options->parameter[i];
+        if (!choice || !choice->value.format) continue;
+        const qs_shape *shape = &w->graph->parameter[i].shape;
+        const qs_weights_place place = qs__place(w, &w->graph->parameter[i]);
+        const int64_t rows = shape->axes > 0 ? shape->dim[0] : 1, columns = qs_shape_count(shape) / rows, all = rows * place.parts;
+        float *values = qs__values(w, &place)->data;
+        for (int64_t r = 0; r < rows; r++)
+            for (int64_t c = 0; c < columns; c++) {
+                float *x = values + (place.transposed ? c * all + place.part * rows + r : (place.part * rows + r) * columns + c);
+                *x = qs_round_value(choice->value.format, QS_NEAREST_EVEN, choice->value.overflow, *x, 0, NULL);
+            }
+    }
+}
+
+void qs__output_round(qs__writer *w) {
+    const qs_tensor_choice *choice = w->options->value ? w->options->value[w->at] : NULL;
+    const int row = choice && choice->value.format ? float_type(choice->value.format) : -1;
+    if (row >= 0) w->value[w->at].name = qs__onnx_cast(w, qs__onnx_cast(w, w->value[w->at].name, float_types[row].type), QS_ONNX_FLOAT);
+}
+
 /* ---- Values ----------------------------------------------------------------------------------------------------------------------- */
 
 static bool never_negative(const qs_graph *graph, int index) {
@@ -343,10 +381,10 @@ done:
 
 const char *qs__weights_write(qs__writer *w, qs__weights *one, qs__factor *factor, const char **bias) {
     const qs_recipe *recipe = qs__reduced(w);
-    const qs_format *format = recipe ? recipe->forward.weights.format : NULL;
+    const qs_format *format = recipe ? recipe->forward.weights.format : assigned(w);
     const char *name = "";
     const int64_t outputs = one->dim[0];
-    if (recipe) qs__weights_own(w, one);
+    if (format) qs__weights_own(w, one);
     *bias = NULL;
     if (w->model.status != QS_OK) goto done;
     if (!one->values) {

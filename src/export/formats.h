@@ -11,12 +11,18 @@
 
 #include "writer.h"
 
-/* The least opset that holds the types of a recipe's forward part. */
+/* The least opset that holds the types of a recipe's forward part; and the type of a format. */
 int qs__opset_of(const qs_recipe *recipe);
+int qs__opset_of_tensor(const qs_tensor_choice *tensor);
+/* Formats that a plan assigns to tensors: the values of parameters, all at once; the value of the node at hand, where ONNX has its type. */
+void qs__parameters_round(qs__writer *w);
+void qs__output_round(qs__writer *w);
 /* The node at hand multiplies transformed values (hadamard): those are no values of the model, and it stands in fp32. */
 bool qs__is_transformed(const qs__writer *w);
 /* The recipe of the node at hand where its forward part is written in other formats than fp32; NULL: it is not. */
 const qs_recipe *qs__reduced(const qs__writer *w);
+/* Its weights are stored in other than fp32. */
+bool qs__weights_narrow(const qs__writer *w);
 
 /* A factor that is a value. */
 typedef struct qs__factor {

@@ -102,7 +102,7 @@ static const char *packed_product(qs__writer *w, const char *x, const qs_weights
 void qs__write_linear(qs__writer *w) {
     const qs_parameter *parameter = qs__parameter(w, QS_WEIGHTS);
     const qs_weights_place place = qs__place(w, parameter);
-    const bool rows = qs__node_at(w)->shape.axes == 2, reduced = qs__reduced(w) != NULL;
+    const bool rows = qs__node_at(w)->shape.axes == 2, reduced = qs__weights_narrow(w);
     const qs__layout layout = place.image.axes ? QS__CHANNELS_FIRST : QS__CHANNELS_LAST;
     qs__factor x = qs__factor_of(w, 0, layout, features(w, &place), false);
     if (!reduced && place.parts > 1 && place.parts <= QS__MOST_OUTPUTS) {

@@ -46,6 +46,10 @@ exported narrow '.opset == 21 and .int4 == 5 and .shift_groups == 5' "$work/run"
 planned int4:hadamard
 exported transformed '.opset == 17 and .transformed == 5 and .integer == 0' "$work/run" --plan "$work/plan.json" --dataset shapes --samples 64
 
+echo '{"schema": "qsync/plan/2", "classes": {"single": {"operators": {}, "tensors": {"conv1.weights": {"value": "e4m3fn"},
+    "fc1.weights": {"value": "bf16"}, "fc1": {"value": "bf16"}, "fc2.weights": {"value": "fp(4,3,4)"}}}}}' > "$work/plan.json"
+exported assigned '.opset == 19 and .float8 == 1 and .half == 1 and .integer == 0' "$work/run" --plan "$work/plan.json"
+
 refused() { # MESSAGE ARGUMENTS...
     message=$1
     shift

@@ -240,6 +240,11 @@ TEST(every_model_is_written) {
                 continue;
             }
             const bytes graph = part_of(exported(&one, (qs_export_options){.fold = list == 0}, &file, &summary), GRAPH, 0);
+            qs_onnx_model read; /* so does the reader of models of other programs */
+            char *path = folder_path(test_folder, "model.onnx");
+            assert_ok(qs_onnx_open(path, &read));
+            qs_onnx_release(&read);
+            free(path);
             for (int n = 0; part_of(graph, NODE, n).at; n++) /* an optional input that is absent stands last, and is left out */
                 for (int k = 0; part_of(part_of(graph, NODE, n), NODE_INPUT, k).at; k++)
                     assert_false(is_text(part_of(part_of(graph, NODE, n), NODE_INPUT, k), ""));

@@ -37,12 +37,14 @@ typedef struct qs_export_options {
         *deviation; /* of each channel: images then come as 0 ... 255, and x becomes (x / 255 - mean) / deviation; NULL: images
                                       come normalised */
     const qs_recipe *const *recipe; /* (nodes) operators in the formats that their forward part has there (qs_plan_bind); NULL: fp32 */
-    const qs_export_ranges *ranges; /* needed where a recipe has activations in integers */
+    const qs_tensor_choice *const *value;     /* (nodes) formats of tensors, where a plan assigns them (qs_tensors_bind); NULL: fp32 */
+    const qs_tensor_choice *const *parameter; /* (parameters) the same; NULL: fp32 */
+    const qs_export_ranges *ranges;           /* needed where a recipe has activations in integers */
 } qs_export_options;
 
 typedef struct qs_export_summary {
     int opset, ir_version, nodes;
-    int64_t initializers, bytes;                  /* bytes: of the file, and of that of values */
+    int64_t bytes;                                /* of the file, and of that of values */
     int integer, half, float8, int4, transformed; /* operators whose forward part is in such a format; `transformed`: see docs/export.md */
     int shift_groups;                             /* of those in integers: with a step for each channel of what they read */
 } qs_export_summary;
