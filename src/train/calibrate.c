@@ -97,9 +97,27 @@ static qs_status weights_put(const qs__program *program, const qs_graph *graph, 
     return qs_executor_write(program->executor, schedule->running, 0, (size_t)graph->statistics_elements * sizeof *statistics, statistics);
 }
 
+/* The recipes with values rounded to the nearest: stochastic rounding is for gradients, and an evaluation that draws is none. The array
+ * holds the pointers, then what they point to; the caller frees it. */
+static qs_status recipes_to_nearest(const qs_graph *graph, const qs_recipe *const *recipe, const qs_recipe ***out) {
+    const size_t nodes = (size_t)graph->nodes;
+    *out = NULL;
+    if (!recipe) return QS_OK;
+    QS_TRY(qs_allocate(nodes, sizeof **out + sizeof(qs_recipe), out));
+    qs_recipe *own = (qs_recipe *)(*out + nodes);
+    for (size_t n = 0; n < nodes; n++) {
+        if (!recipe[n]) continue;
+        own[n] = *recipe[n];
+        own[n].forward.src.rounding = own[n].forward.weights.rounding = QS_NEAREST_EVEN;
+        (*out)[n] = &own[n];
+    }
+    return QS_OK;
+}
+
 qs_status qs_calibrate(const qs_calibration_options *options, qs_device *device, float *const *channel, qs_evaluation *out) {
     const qs_graph *graph = options->graph;
-    const qs__formats formats = {.recipe = options->recipe, .half = options->half ? options->half : qs_format_of("fp32")};
+    const qs_recipe **recipe = NULL;
+    qs__formats formats = {.half = options->half ? options->half : qs_format_of("fp32")};
     const qs__kernels kernels = {.device = device};
     qs__program program = {0};
     calibration one = {.graph = graph, .program = &program, .channel = channel};
@@ -108,6 +126,8 @@ qs_status qs_calibrate(const qs_calibration_options *options, qs_device *device,
     qs_comm *comm = NULL;
     qs__sums sums = {0};
     qs_status status;
+    QS_GOTO(recipes_to_nearest(graph, options->recipe, &recipe));
+    formats.recipe = recipe;
     QS_GOTO(qs_job_samples(options->job, graph, options->data_folder, options->part, options->samples, &set));
     QS_GOTO(qs_comm_open("self", &comm));
     QS_GOTO(qs__program_lower(graph, options->job, &formats, QS_MODE_EVALUATION, options->job->batch, &kernels, &program));
@@ -121,5 +141,6 @@ done:
     qs_memory_release(memory);
     qs_comm_close(comm);
     qs_dataset_release(&set);
+    free(recipe);
     return status;
 }

@@ -343,7 +343,7 @@ typedef struct qs_calibration_options {
     const qs_recipe *const *recipe; /* (nodes) in these formats (qs_plan_bind); NULL: fp32 */
     const qs_format *half;          /* the class's half storage format; NULL: fp32 */
 } qs_calibration_options;
-/* Evaluation by running statistics in any formats, on one process: integers take the steps of each batch and round as the recipes say.
+/* Evaluation by running statistics in any formats, on one process: integers take the steps of each batch, all is rounded to the nearest.
  * channel, unless NULL, has an array for each node, of as many numbers as its output has channels (axis 1), zeros at the start: the
  * largest magnitude of each is added to it, of inputs too, but for integers. No measures beside loss and accuracy. */
 QS_API qs_status qs_calibrate(const qs_calibration_options *options, qs_device *device, float *const *channel, qs_evaluation *out);
