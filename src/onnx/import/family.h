@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Inside the import: what families of operators share, and the functions that import them. */
+#ifndef QSYNC_ONNX_FAMILY_H
+#define QSYNC_ONNX_FAMILY_H
+
+#include "import.h"
+
+/* A copy of the flow that a node reads, which may be moved; else false, refused unless it is unknown. */
+bool qs__flow_in(qs__import *one, const qs__node *node, int index, qs__value *out);
+/* The first output is what the value is. */
+void qs__pass_on(qs__import *one, const qs__node *node, const qs__value *value);
+/* An fp32 tensor of the extents of another, in the memory of the import, and its elements. NULL on failure. */
+qs_onnx_tensor *qs__tensor_make(qs__import *one, const qs_onnx_tensor *like, float **values);
+/* Gives a tensor other data, from the heap, which are freed with the import. */
+void qs__tensor_own(qs__import *one, qs_onnx_tensor *tensor, void *data);
+/* The tensor without its first rows. */
+qs_onnx_tensor *qs__tensor_part(qs__import *one, const qs_onnx_tensor *whole, int64_t rows);
+/* A tensor that lies as the layout of the numbers says: theirs, or a copy. NULL on failure. */
+const qs_onnx_tensor *qs__tensor_of(qs__import *one, const qs__value *numbers);
+/* Computes a node of numbers alone; false: it has other inputs, or is not known to the evaluator. */
+bool qs__evaluate(qs__import *one, const qs__node *node);
+/* Whether an axis is all of an image in the order channels, height, width, which files give its weights: then the image, flattened. */
+bool qs__flattened(qs__import *one, qs__value *value, int axis, int *source, qs_shape *shape);
+/* A few indices of an axis, from `first` on, `count` of them, `step` apart. The axis stays. */
+void qs__cut(qs__import *one, qs__value *value, int axis, int64_t first, int64_t count, int64_t step);
+/* Scores (.., queries, keys) and a mask, or numbers, that say which of them are hidden: what a softmax of them has to know. False where the
+ * mask adds numbers to scores that count as well: `rest`, which are to be added before qs__hide_by. Of numbers false where they are none of
+ * a mask. */
+bool qs__hide(qs__import *one, const qs__node *node, const qs__value *scores, const qs__value *mask, qs__value *rest);
+void qs__hide_by(qs__import *one, const qs__node *node, const qs__value *mask);
+bool qs__hide_constant(qs__import *one, const qs__node *node, const qs__value *scores, const qs__value *numbers);
+/* A node of masks, integers and numbers alone, in both worlds; false: it has other inputs. */
+bool qs__mask_node(qs__import *one, const qs__node *node);
+
+#define QS__ONNX(op) void qs__import_##op(qs__import *one, const qs__node *node);
+#include "table.def"
+#undef QS__ONNX
+
+#endif

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Numbers of the file that are computed while importing: in one world, or, of masks, in two. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "family.h"
+
+static void stick(qs__import *one, qs_status status) {
+    if (one->status == QS_OK) one->status = status;
+}
+
+/* Memory that lives as long as the import. */
+static void *take(qs__import *one, size_t count, size_t size) {
+    void *out = NULL;
+    stick(one, qs_grow(&one->out->values, &one->values_capacity, (size_t)one->out->arrays + 1, sizeof *one->out->values));
+    if (one->status == QS_OK) stick(one, qs_allocate(count, size, &out));
+    if (one->status == QS_OK) one->out->values[one->out->arrays++] = out;
+    return out;
+}
+
+qs_onnx_tensor *qs__tensor_make(qs__import *one, const qs_onnx_tensor *like, float **values) {
+    qs_onnx_tensor *out = take(one, 1, sizeof *out);
+    *values = out ? take(one, (size_t)like->count, sizeof **values) : NULL;
+    if (!*values) return NULL;
+    stick(one, qs_onnx_tensor_floats(like, 0, like->count, *values));
+    *out = *like;
+    out->type = QS_ONNX_FLOAT;
+    out->data = *values;
+    out->uniform = false;
+    return one->status == QS_OK ? out : NULL;
+}
+
+qs_onnx_tensor *qs__tensor_part(qs__import *one, const qs_onnx_tensor *whole, int64_t rows) {
+    qs_onnx_tensor *out = take(one, 1, sizeof *out);
+    if (!out) return NULL;
+    *out = *whole;
+    out->dim[0] -= rows;
+    out->count = whole->count / whole->dim[0] * out->dim[0];
+    if (!whole->uniform)
+        out->data = (const char *)whole->data + (size_t)(whole->count - out->count) * (size_t)qs_onnx_type_bits(whole->type) / 8;
+    return out;
+}
+
+void qs__tensor_own(qs__import *one, qs_onnx_tensor *tensor, void *data) {
+    stick(one, qs_grow(&one->out->values, &one->values_capacity, (size_t)one->out->arrays + 1, sizeof *one->out->values));
+    if (one->status == QS_OK)
+        one->out->values[one->out->arrays++] = data;
+    else
+        free(data);
+    tensor->data = data;
+}
+
+/* Whether the tensor's elements lie in the order of the layout's axes. */
+static bool lies(const qs__layout *layout) {
+    int next = 0;
+    for (int a = 0; a < layout->axes; a++)
+        for (int i = 0; i < layout->axis[a].count; i++)
+            if (layout->axis[a].at[i] != next++) return false;
+    return true;
+}
+
+const qs_onnx_tensor *qs__tensor_of(qs__import *one, const qs__value *numbers) {
+    const qs_onnx_tensor *from = numbers->tensor;
+    const qs__layout *layout = &numbers->layout;
+    qs_onnx_tensor *out = take(one, 1, sizeof *out);
+    if (!out) return NULL;
+    *out = *from;
+    out->rank = layout->axes;
+    for (int a = 0; a < layout->axes; a++)
+        out->dim[a] = qs__axis_extent(layout, a);
+    const size_t bytes = (size_t)qs_onnx_type_bits(from->type) / 8;
+    if (lies(layout) || from->uniform) return out;
+    if (bytes == 0) {
+        qs__refuse_node(one, "%s of another order", qs_onnx_type_name(from->type));
+        return NULL;
+    }
+    char *moved = take(one, (size_t)from->count, bytes);
+    for (int64_t i = 0; moved && i < from->count; i++) {
+        int64_t stride = 1, place = 0, index = i, at[QS__MOST_FACTORS];
+        for (int a = layout->axes - 1; a >= 0; a--)
+            for (int k = layout->axis[a].count - 1; k >= 0; k--) {
+                const int f = layout->axis[a].at[k];
+                at[f] = index % layout->factor[f].extent;
+                index /= layout->factor[f].extent;
+            }
+        for (int f = layout->factors - 1; f >= 0; f--) {
+            place += at[f] * stride;
+            stride *= layout->factor[f].extent;
+        }
+        memcpy(moved + (size_t)i * bytes, (const char *)from->data + (size_t)place * bytes, bytes);
+    }
+    out->data = moved;
+    return moved ? out : NULL;
+}
+
+/* Outputs of a node become numbers. */
+static void numbers_set(qs__value *out, const qs_onnx_tensor *tensor, bool parameter) {
+    out->kind = QS__NUMBERS;
+    out->from = NULL;
+    out->tensor = tensor;
+    out->parameter = parameter && qs_onnx_type_is_float(tensor->type) && tensor->count > 1;
+    out->rows = 0;
+    out->input = -1;
+    out->layout = qs__layout_rows(tensor->rank, tensor->dim, false);
+}
+
+enum { MOST_INPUTS = 16, MOST_OUTPUTS = 8 };
+
+bool qs__evaluate(qs__import *one, const qs__node *node) {
+    const qs_onnx_tensor *input[MOST_INPUTS] = {NULL};
+    bool parameter = false;
+    if (node->fused || node->inputs > MOST_INPUTS || node->outputs > MOST_OUTPUTS || !qs_onnx_evaluates(node->from)) return false;
+    for (int i = 0; i < node->inputs; i++) {
+        const qs__value *value = qs__read_by(one, node, i);
+        if (!value && node->input[i] < 0) continue;
+        if (!value || value->kind != QS__NUMBERS || value->rows != 0) return false;
+        parameter = parameter || value->parameter;
+        input[i] = qs__tensor_of(one, value);
+        if (!input[i]) return false;
+    }
+    qs_onnx_tensor *result = take(one, (size_t)node->outputs, sizeof *result);
+    if (!result || qs_onnx_evaluate(&one->model->graph, node->from, input, one->memory, result) != QS_OK) return false;
+    for (int i = 0; i < node->outputs; i++) {
+        if (!qs__made_by(one, node, i)) continue;
+        result[i].name = qs__made_by(one, node, i)->name;
+        numbers_set(qs__made_by(one, node, i), &result[i], parameter);
+        if (qs__made_by(one, node, i)->parameter)
+            qs__note(one, "%s is computed from parameters of the file, and trains as one of its own", result[i].name);
+    }
+    return one->status == QS_OK;
+}
+
+/* ---- Masks ---------------------------------------------------------------------------------------------------------------- */
+
+/* An input of integers that are all the same number. */
+static const qs_onnx_tensor *filled(qs__import *one, const qs__value *value, int64_t number) {
+    qs_onnx_tensor *out = take(one, 1, sizeof *out);
+    int64_t *data = out ? take(one, (size_t)qs__layout_count(&value->layout), sizeof *data) : NULL;
+    if (!data) return NULL;
+    *out = (qs_onnx_tensor){
+        .name = "", .type = QS_ONNX_INT64, .rank = qs__rank(value), .count = qs__layout_count(&value->layout), .data = data};
+    for (int a = 0; a < out->rank; a++)
+        out->dim[a] = qs__axis_is_batched(&value->layout, a) ? 1 : qs__extent(value, a);
+    for (int64_t i = 0; i < out->count; i++)
+        data[i] = number;
+    return out;
+}
+
+/* An operator that tells which ids are padding: equal to a number where they are. */
+static bool tells_padding(qs__import *one, const qs__node *node, const qs__value *ids) {
+    if (strcmp(node->op, "Equal") != 0 || !ids->is_ids) return false;
+    for (int world = 0; world < 2; world++) {
+        qs_onnx_tensor *out = take(one, 1, sizeof *out);
+        bool *data = out ? take(one, (size_t)qs__layout_count(&ids->layout), sizeof *data) : NULL;
+        const qs_onnx_tensor *shape = filled(one, ids, 0);
+        if (!data || !shape) return false;
+        *out = *shape;
+        out->type = QS_ONNX_BOOL;
+        out->data = data;
+        memset(data, world == 0, (size_t)out->count);
+        *(world ? &qs__made_by(one, node, 0)->counting : &qs__made_by(one, node, 0)->tensor) = out;
+    }
+    qs__value *out = qs__made_by(one, node, 0);
+    out->kind = QS__MASK;
+    out->input = ids->input;
+    out->layout = ids->layout;
+    return true;
+}
+
+bool qs__mask_node(qs__import *one, const qs__node *node) {
+    const qs_onnx_tensor *input[2][MOST_INPUTS] = {{NULL}};
+    const qs__value *of = NULL;
+    if (node->fused || node->inputs > MOST_INPUTS || node->outputs > MOST_OUTPUTS) return false;
+    for (int i = 0; i < node->inputs; i++) {
+        const qs__value *value = qs__read_by(one, node, i);
+        if (!value) continue;
+        if (value->kind != QS__NUMBERS && value->kind != QS__MASK && value->kind != QS__INTEGERS) return false;
+        if (value->kind != QS__NUMBERS && of && of->input != value->input) return false;
+        if (value->kind != QS__NUMBERS) of = value;
+    }
+    if (!of) return false;
+    if (of->kind == QS__INTEGERS && tells_padding(one, node, of)) return true;
+    if (!qs_onnx_evaluates(node->from)) return false;
+    for (int i = 0; i < node->inputs; i++) {
+        const qs__value *value = qs__read_by(one, node, i);
+        if (!value) continue;
+        if (value->kind == QS__NUMBERS && value->rows != 0) return false;
+        for (int world = 0; world < 2; world++)
+            input[world][i] = value->kind == QS__INTEGERS ? filled(one, value, world)
+                              : value->kind == QS__MASK   ? (world ? value->counting : value->tensor)
+                                                          : qs__tensor_of(one, value);
+        if (!input[0][i] || !input[1][i]) return false;
+    }
+    qs_onnx_tensor *result[2];
+    for (int world = 0; world < 2; world++) {
+        result[world] = take(one, (size_t)node->outputs, sizeof **result);
+        if (!result[world] || qs_onnx_evaluate(&one->model->graph, node->from, input[world], one->memory, result[world]) != QS_OK)
+            return false;
+    }
+    for (int i = 0; i < node->outputs; i++) {
+        qs__value *out = qs__made_by(one, node, i);
+        if (!out) continue;
+        out->kind = QS__MASK;
+        out->tensor = &result[0][i];
+        out->counting = &result[1][i];
+        out->input = of->input;
+        out->layout = qs__layout_rows(result[0][i].rank, result[0][i].dim, false);
+    }
+    return true;
+}
+
+/* ---- Hidden scores -------------------------------------------------------------------------------------------------------- */
+
+enum { VISIBLE, CAUSAL, HIDDEN, OTHER };
+
+/* What a world hides of scores whose last two axes have `rows` and `columns`: nothing, what is behind the row's own place, all, or else. */
+static int pattern_of(qs__import *one, const qs_onnx_tensor *tensor, int64_t rows, int64_t columns, bool (*hides)(double)) {
+    const int64_t last = tensor->rank > 0 ? tensor->dim[tensor->rank - 1] : 1,
+                  before = tensor->rank > 1 ? tensor->dim[tensor->rank - 2] : 1;
+    bool visible = true, hidden = true, causal = last == columns && before == rows && rows == columns;
+    double *values = NULL;
+    if ((last != columns && last != 1) || (before != rows && before != 1)) return OTHER;
+    if (one->status == QS_OK) stick(one, qs_allocate((size_t)tensor->count, sizeof *values, &values));
+    if (one->status == QS_OK) stick(one, qs_onnx_tensor_doubles(tensor, 0, tensor->count, values));
+    for (int64_t i = 0; i < tensor->count && one->status == QS_OK; i++) {
+        const bool is = hides(values[i]);
+        visible = visible && !is;
+        hidden = hidden && is;
+        causal = causal && is == (i % last > i / last % before);
+        if (!is && hides(-1e30) && values[i] != 0) visible = causal = false; /* it adds something to what it shows */
+    }
+    free(values);
+    return visible ? VISIBLE : hidden ? HIDDEN : causal ? CAUSAL : OTHER;
+}
+
+/* Numbers that are added: very small ones hide. Numbers that say what is shown, or what is not. */
+static bool very_small(double value) {
+    return value < -999;
+}
+static bool is_false(double value) {
+    return value == 0;
+}
+static bool is_true(double value) {
+    return value != 0;
+}
+
+/* The scores, with what their softmax has to know. */
+static bool hide(qs__import *one, const qs__node *node, const qs__value *scores, const qs__value *mask, bool (*hides)(double)) {
+    const int rank = qs__rank(scores);
+    if (rank < 2 || mask->tensor->rank > rank) return false;
+    const int64_t rows = qs__extent(scores, rank - 2), columns = qs__extent(scores, rank - 1);
+    const int without = mask->kind == QS__MASK ? pattern_of(one, mask->tensor, rows, columns, hides) : OTHER;
+    const int with = pattern_of(one, mask->kind == QS__MASK ? mask->counting : mask->tensor, rows, columns, hides);
+    qs__value out = *scores;
+    if (with == OTHER || with == HIDDEN) return false;
+    if (mask->kind == QS__MASK && without != with && without != HIDDEN) return false;
+    out.causal = scores->causal || with == CAUSAL;
+    if (mask->kind == QS__MASK && without == HIDDEN) {
+        if (scores->input >= 0 && scores->input != mask->input) return false;
+        out.input = mask->input;
+        one->out->graph.input[mask->input].bound = 2;
+    }
+    qs__pass_on(one, node, &out);
+    return true;
+}
+
+bool qs__hide(qs__import *one, const qs__node *node, const qs__value *scores, const qs__value *mask, qs__value *rest) {
+    const int rank = qs__rank(scores);
+    if (hide(one, node, scores, mask, very_small)) return true;
+    const bool fits = rank >= 2 && mask->tensor->rank <= rank &&
+                      pattern_of(one, mask->tensor, qs__extent(scores, rank - 2), qs__extent(scores, rank - 1), very_small) == HIDDEN;
+    *rest = *mask;
+    rest->kind = QS__NUMBERS;
+    rest->tensor = mask->counting;
+    rest->input = -1;
+    double *values = fits ? qs__all_numbers(one, rest) : NULL;
+    bool plain = values != NULL;
+    for (int64_t i = 0; plain && i < rest->tensor->count; i++)
+        plain = !very_small(values[i]);
+    free(values);
+    if (!plain) qs__refuse_node(one, "a mask that says more than which positions count");
+    return !plain;
+}
+
+void qs__hide_by(qs__import *one, const qs__node *node, const qs__value *mask) {
+    qs__value *out = qs__made_by(one, node, 0);
+    if (!out || out->kind != QS__FLOW) return;
+    out->input = mask->input;
+    one->out->graph.input[mask->input].bound = 2;
+}
+
+bool qs__hide_constant(qs__import *one, const qs__node *node, const qs__value *scores, const qs__value *numbers) {
+    const qs_onnx_tensor *tensor = numbers->rows == 0 && !numbers->parameter ? qs__tensor_of(one, numbers) : NULL;
+    qs__value as = *numbers;
+    if (!tensor || numbers->tensor->count > (INT64_C(1) << 26)) return false;
+    as.tensor = tensor;
+    const int rank = qs__rank(scores);
+    if (rank < 2 || pattern_of(one, tensor, qs__extent(scores, rank - 2), qs__extent(scores, rank - 1), very_small) != CAUSAL) return false;
+    return hide(one, node, scores, &as, very_small);
+}
+
+void qs__import_Where(qs__import *one, const qs__node *node) {
+    const qs__value *condition = qs__read_by(one, node, 0), *yes = qs__read_by(one, node, 1), *no = qs__read_by(one, node, 2);
+    double number;
+    if (!condition || !yes || !no || condition->kind == QS__UNKNOWN || yes->kind == QS__UNKNOWN || no->kind == QS__UNKNOWN) return;
+    if (condition->kind == QS__NUMBERS && condition->tensor->count == 1 && qs__one_number(one, condition, &number)) {
+        qs__pass_on(one, node, number != 0 ? yes : no);
+        return;
+    }
+    const bool first = yes->kind == QS__FLOW;
+    const qs__value *scores = first ? yes : no, *other = first ? no : yes;
+    qs__value as = *condition;
+    if (condition->kind == QS__NUMBERS && !(as.tensor = qs__tensor_of(one, condition))) return;
+    if (scores->kind != QS__FLOW || !qs__one_number(one, other, &number) || !very_small(number) ||
+        !hide(one, node, scores, &as, first ? is_false : is_true))
+        qs__refuse_node(one, "that hides no scores from a softmax");
+}
+
+/* A guard of exporters behind softmax, whose results are numbers here. */
+void qs__import_IsNaN(qs__import *one, const qs__node *node) {
+    static const bool no = false;
+    static const qs_onnx_tensor never = {.name = "", .type = QS_ONNX_BOOL, .count = 1, .data = &no};
+    if (qs__read_by(one, node, 0) && qs__read_by(one, node, 0)->kind == QS__FLOW) numbers_set(qs__made_by(one, node, 0), &never, false);
+}
