@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "checkpoint_internal.h"
+#include "qsync/onnx_import.h"
 
 /* Bytes above which a file is none of weights. */
 static const size_t largest_file = (size_t)1 << 36;
@@ -274,9 +275,41 @@ static qs_status match_all(matching *match) {
 
 /* ---- Files of any kind ------------------------------------------------------------------------------------------------------------ */
 
+/* The tensors of an ONNX file, copied out of it. */
+static qs_status onnx_read(const char *path, qs_tensor_set *out) {
+    qs_onnx_imported imported;
+    qs_tensor_set set = {0};
+    size_t bytes = 0;
+    qs_status status;
+    QS_GOTO(qs_onnx_import(path, true, &imported));
+    const qs_tensor_set *from = &imported.weights;
+    for (size_t i = 0; i < from->count; i++)
+        bytes += (qs_tensor_bytes(&from->tensors[i].tensor.shape, from->tensors[i].tensor.format) + 63) / 64 * 64;
+    QS_GOTO(qs_allocate(bytes, 1, &set.memory));
+    QS_GOTO(qs_allocate(from->count, sizeof *set.tensors, &set.tensors));
+    char *at = set.memory;
+    for (; set.count < from->count; set.count++) {
+        qs_named_tensor *one = &set.tensors[set.count];
+        *one = from->tensors[set.count];
+        const size_t size = qs_tensor_bytes(&one->tensor.shape, one->tensor.format);
+        snprintf(one->dtype, sizeof one->dtype, "%.15s", one->tensor.format->name);
+        memcpy(at, one->tensor.data, size);
+        one->tensor.data = at;
+        at += (size + 63) / 64 * 64;
+    }
+    set.hash = qs_hash(set.memory, bytes, 0);
+    *out = set;
+    set = (qs_tensor_set){0};
+done:
+    qs_tensor_set_release(&set);
+    qs_onnx_imported_release(&imported);
+    return status;
+}
+
 qs_status qs_weights_open(const char *path, qs_tensor_set *out) {
     char head[64] = "", *file = NULL;
     size_t bytes;
+    if (qs_onnx_is_path(path, &bytes)) return onnx_read(path, out);
     FILE *stream = fopen(path, "rb");
     if (!stream) return qs_fail(QS_BAD_FILE, "%s: %s", path, strerror(errno));
     const size_t first = fread(head, 1, sizeof head, stream);

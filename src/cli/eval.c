@@ -124,6 +124,7 @@ static qs_status work_read(eval_work *work, int argc, char **argv, bool *done) {
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, done));
     if (*done) return QS_OK;
     work->weights = argv[first];
+    if (!work->named && qs_model_has_weights(work->weights)) work->named = work->weights;
     if (job_beside(work->weights, &work->run)) {
         const bool normalized = option_given(&table, "mean") || option_given(&table, "deviation") || option_given(&table, "scale");
         if (!normalized) work->job.job.normalization = work->run.normalization;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "graph_internal.h"
+#include "qsync/onnx_import.h"
 #include "qsync/record.h"
 
 /* ---- Shapes with symbols ---------------------------------------------------------------------------------------------------- */
@@ -242,7 +243,7 @@ static qs_status operator_add(const qs_graph_record *record, int index, qs_graph
                                  qs_graph_find(graph, row->weights_of), &node));
     if (op->alias || (op->norm && op->norm->quantized)) return QS_OK; /* no pass, or one of codes, which lowering makes */
     const qs_pass *forward = qs_op_pass(op, "forward");
-    const qs_case one = qs_graph_case(graph, node, forward, 1);
+    const qs_case one = qs_graph_case(graph, node, forward, 2); /* of one sample some have no variance */
     return qs_case_check(&one);
 }
 
@@ -371,4 +372,25 @@ qs_status qs_graph_parse(const char *json, const char *source, qs_graph **out) {
     qs_graph_record record = {0};
     QS_TRY(qs_graph_record_parse(json, source, &record));
     return record_take(&record, source, out);
+}
+
+/* ---- From an ONNX file ------------------------------------------------------------------------------------------------------- */
+
+bool qs__is_onnx(const char *text) {
+    size_t length;
+    return qs_onnx_is_path(text, &length);
+}
+
+qs_status qs__onnx_open(const char *text, const qs_samples *samples, qs_graph **out) {
+    (void)samples; /* a file has the size that it has */
+    qs_onnx_imported imported;
+    qs_graph *graph = NULL;
+    qs_status status = qs_onnx_import(text, false, &imported);
+    if (status == QS_OK) status = qs_fail_within(qs_graph_of_record(&imported.graph, &graph), "%s", text);
+    qs_onnx_imported_release(&imported);
+    if (status == QS_OK)
+        *out = graph;
+    else
+        qs_graph_release(graph);
+    return status;
 }

@@ -26,6 +26,10 @@ qs_status qs__record_of_graph(const qs_graph *graph, struct qs_graph_record *out
 /* changes.c: another graph, with changes ("+head=10+loss=token"). QS_USAGE names the option that says what the graph cannot have. */
 qs_status qs__graph_change(const qs_graph *graph, const char *changes, qs_graph **out);
 
+/* file.c: whether a model's text is of an ONNX file, and its model, which has its own size. */
+bool qs__is_onnx(const char *text);
+qs_status qs__onnx_open(const char *text, const qs_samples *samples, qs_graph **out);
+
 /* Elements that a parameter takes of a flat buffer, so that the next one starts on 64 bytes: a cache line and the widest vector. */
 static inline int64_t qs__parameter_room(int64_t elements) {
     return (elements + 15) / 16 * 16;

@@ -412,18 +412,28 @@ static qs_status file_open(const char *text, const qs_samples *samples, qs_graph
     return qs_graph_read(text, out);
 }
 
-/* Where models come from: the first whose texts end so. */
+static bool is_json(const char *text) {
+    const size_t length = strlen(text);
+    return length >= 5 && strcmp(text + length - 5, ".json") == 0;
+}
+
+static bool is_name(const char *text) {
+    return text != NULL;
+}
+
+/* Where models come from: the first that a text is one of. */
 typedef struct source {
-    const char *ending;
-    bool file;
+    bool (*is)(const char *text);
+    bool file, weights;
     qs_status (*open)(const char *text, const qs_samples *samples, qs_graph **out);
 } source;
-static const source sources[] = {{".json", true, file_open}, {"", false, builtin_open}};
+static const source sources[] = {
+    {is_json, true, false, file_open}, {qs__is_onnx, true, true, qs__onnx_open}, {is_name, false, false, builtin_open}};
 
 /* Of a text without changes. */
 static const source *source_of(const char *text) {
     const source *one = sources;
-    while (strlen(text) < strlen(one->ending) || strcmp(text + strlen(text) - strlen(one->ending), one->ending) != 0)
+    while (!one->is(text))
         one++;
     return one;
 }
@@ -448,6 +458,10 @@ static qs_samples unlearned(const qs_samples *samples) {
     qs_samples is = *samples;
     if (is.input[0].type != QS_INPUT_I32) is.target = (qs_target){.kind = QS_TARGET_CLASS, .classes = 2, .extent = 1};
     return is;
+}
+
+bool qs_model_has_weights(const char *text) {
+    return source_of(plain_of(text).text)->weights;
 }
 
 qs_status qs_model_open(const char *text, const qs_samples *samples, qs_graph **out) {

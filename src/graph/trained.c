@@ -37,6 +37,8 @@ qs_status qs_graph_origin_set(qs_graph *graph, int parameter, const qs_parameter
                        qs_shape_text(&origin->shape, file));
     QS_TRY(qs_allocate((size_t)graph->parameters, sizeof *frozen, &frozen));
     one->origin = *origin;
+    const qs_shape turned = qs_shape_of(2, one->shape.dim[1], one->shape.dim[0]);
+    if (qs_shape_equal(&origin->shape, origin->transposed ? &turned : &one->shape)) one->origin.shape = (qs_shape){.axes = 0};
     offsets_settle(graph, frozen);
     free(frozen);
     return QS_OK;

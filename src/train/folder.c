@@ -37,10 +37,10 @@ static qs_status settings_text(const qs__setting *setting, const qs__plans *plan
     qs_line_text(line, "isa", info.isa);
     qs_line_text(line, "library", info.library);
     qs_line_integer(line, "threads", info.threads);
-    if (setting->options->start_weights) {
+    if (setting->start_weights) {
         const qs_weights_choice *choice = &setting->options->start_choice;
         snprintf(hash, sizeof hash, "xxh64:%016llx", (unsigned long long)setting->start_hash);
-        qs_line_text(line, "start_weights", setting->options->start_weights);
+        qs_line_text(line, "start_weights", setting->start_weights);
         qs_line_text(line, "start_weights_hash", hash);
         if (choice->fresh) qs_line_text(line, "start_new", choice->fresh);
         if (choice->unused) qs_line_text(line, "start_unused", choice->unused);

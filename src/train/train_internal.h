@@ -143,7 +143,9 @@ typedef struct qs__setting {
     int64_t data_bytes; /* that the process grew by when it read its sample sets */
     int64_t global_batch;
     int64_t steps_per_epoch, steps; /* steps: of the whole run, max_steps respected */
-    uint64_t start_hash;            /* of the file of the first weights */
+    const char *start_weights;      /* the file of the first weights: what the options say, or the model's own; NULL: they are drawn */
+    char own_weights[QS_MODEL];     /* room for the latter */
+    uint64_t start_hash;            /* of that file */
     int64_t resumed;                /* steps done in the run that this one goes on with */
     FILE *metrics;                  /* metrics.jsonl; NULL: this rank writes no run folder */
 } qs__setting;

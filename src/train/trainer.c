@@ -69,8 +69,14 @@ static qs_status weights_start(qs__setting *setting, const qs__program *main) {
             if (strchr("*[]\\,", *at)) *at = '?'; /* no pattern of its own */
         choice.fresh = fresh;
     }
+    setting->start_weights = options->start_weights;
+    if (!setting->start_weights && qs_model_has_weights(setting->job->model)) {
+        const char *model = setting->job->model;
+        snprintf(setting->own_weights, sizeof setting->own_weights, "%.*s", (int)(qs_model_changes(model) - model), model);
+        setting->start_weights = setting->own_weights;
+    }
     const qs_status status =
-        options->start_weights ? qs__weights_load(main, setting->graph, options->start_weights, &choice, &setting->start_hash) : QS_OK;
+        setting->start_weights ? qs__weights_load(main, setting->graph, setting->start_weights, &choice, &setting->start_hash) : QS_OK;
     free(fresh);
     return status;
 }

@@ -25,7 +25,8 @@ typedef struct qs_weights_place {
 } qs_weights_place;
 QS_API qs_weights_place qs_weights_place_of(const qs_graph *graph, int parameter);
 
-/* Reads the tensors of any weights file, told by what is in it: safetensors; llama2.c's first format, and GGUF 2 and 3 of the architecture
+/* Reads the tensors of any weights file, told by what is in it: safetensors; an ONNX file by its name, maybe with options of the import
+ * behind it, under the names that its import gives parameters; llama2.c's first format, and GGUF 2 and 3 of the architecture
  * llama (F32, F16, BF16, Q8_0, Q4_0, Q4_1), whose tensors become fp32 under the names that Hugging Face gives them, and whose rows of
  * queries and keys are put into its order (halves of a head are rotated, not neighbours). QS_BAD_FILE says what is wrong with a file.
  * Release with qs_tensor_set_release. */

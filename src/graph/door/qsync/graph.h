@@ -264,15 +264,19 @@ QS_API const char *qs_graph_tensor_name(const qs_graph *graph, const qs_graph_te
 
 /* ---- Models --------------------------------------------------------------------------------------------------------------- */
 
-/* Opens a model: the path of a graph.json (it ends in .json), or a built-in name with options as below; and behind either, changes.
- * Built-in models take the size and the classes of `samples`; where images are too small for the model, it takes its standard size (they
- * are then centred in padding). A file has its own size: QS_MISMATCH where it cannot be fed from `samples`. samples NULL: the model's own
- * standard ones. Release with qs_graph_release. */
+/* Opens a model: the path of a graph.json (it ends in .json), that of an ONNX file (.onnx, maybe with options of the import behind it:
+ * qsync/onnx_import.h), or a built-in name with options as below; and behind each, changes. Built-in models take the size and the classes
+ * of `samples`; where images are too small for the model, it takes its standard size (they are then centred in padding). A file has its
+ * own size: QS_MISMATCH where it cannot be fed from `samples`. samples NULL: the model's own standard ones. Release with
+ * qs_graph_release. */
 QS_API qs_status qs_model_open(const char *text, const qs_samples *samples, qs_graph **out);
 /* The same with parameters frozen, as qs_graph_freeze says: what a job trains (its model and freeze). */
 QS_API qs_status qs_model_open_frozen(const char *text, const char *freeze, const qs_samples *samples, qs_graph **out);
 /* Whether a text is a path, maybe with changes behind it. */
 QS_API bool qs_model_is_file(const char *text);
+/* Whether what the text opens brings weights of its own, which a run starts from unless it is told others: the text then opens them too
+ * (qs_weights_open). */
+QS_API bool qs_model_has_weights(const char *text);
 
 /* Changes stand behind a model in its text, "resnet18.json+head=10+dropout=0.1@layer4.*", so that whatever names the model names them too;
  * they are part of the graph's name and signature.

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small models with random weights as PyTorch exports them, for tests of the import.
+
+    python make_exports.py FOLDER
+
+Needs torch, torchvision and transformers (1.13, 0.14 and 4.30 made those in tests/golden/onnx). make_onnx.py then computes what they give.
+"""
+import os
+import sys
+import warnings
+
+import torch
+import torchvision
+import transformers
+
+warnings.filterwarnings("ignore")
+LENGTH = 8
+
+
+def shaken(model):
+    """Biases, scales and running statistics are not all alike, so that exporters merge none and none is left out unseen."""
+    for parameter in model.parameters():
+        if parameter.dim() == 1:
+            parameter.data += 0.1 * torch.randn_like(parameter)
+    for name, buffer in model.named_buffers():
+        if name.endswith("running_mean"):
+            buffer += 0.1 * torch.randn_like(buffer)
+        if name.endswith("running_var"):
+            buffer *= torch.rand_like(buffer) + 0.5
+    return model
+
+
+class Outputs(torch.nn.Module):
+    """A model of transformers by its inputs in order, with the outputs that it is exported for."""
+
+    def __init__(self, model, names):
+        super().__init__()
+        self.model, self.names = model, names
+
+    def forward(self, *inputs):
+        out = self.model(**dict(zip(self.names, inputs)))
+        return (out.start_logits, out.end_logits) if hasattr(out, "start_logits") else out.logits
+
+
+class Gated(torch.nn.Module):
+    """What models of images of the last years are made of, in one small one."""
+
+    def __init__(self):
+        super().__init__()
+        nn = torch.nn
+        self.stem = nn.Sequential(nn.Conv2d(3, 16, 3, 2, 1, bias=False), nn.BatchNorm2d(16), nn.Hardswish())
+        self.deep = nn.Sequential(nn.Conv2d(16, 16, 5, padding=4, dilation=2, groups=16), nn.GroupNorm(4, 16), nn.SiLU())
+        self.squeeze = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(16, 4, 1), nn.ReLU(), nn.Conv2d(4, 16, 1), nn.Hardsigmoid())
+        self.up = nn.Sequential(nn.ConvTranspose2d(16, 8, 3, 2, 1, output_padding=1), nn.PReLU(8), nn.Upsample(scale_factor=0.5))
+        self.norm, self.mlp = nn.LayerNorm(24), nn.Sequential(nn.Linear(24, 32), nn.GELU(), nn.Linear(32, 24))
+        self.scale = nn.Parameter(0.1 * torch.randn(24))
+        self.head = nn.Sequential(nn.Flatten(), nn.Linear(24 * 25, 20), nn.LeakyReLU(0.1), nn.BatchNorm1d(20), nn.ELU(), nn.Linear(20, 7))
+
+    def forward(self, x):
+        x = self.stem(x)
+        y = self.deep(x)
+        y = torch.nn.functional.max_pool2d(y * self.squeeze(y) + x, 3, 2, 1, ceil_mode=True)
+        y = torch.cat([y, torch.nn.functional.pad(self.up(y), (0, 0, 0, 0))], 1)
+        z = self.mlp(self.norm(y.permute(0, 2, 3, 1))) * self.scale
+        y = y + z.permute(0, 3, 1, 2)
+        a, b = y.chunk(2, 1)
+        y = torch.stack([a, b], 2).flatten(1, 2)
+        return torch.log_softmax(self.head(y), 1)
+
+
+def main():
+    folder = sys.argv[1]
+    torch.manual_seed(22)
+    t = transformers
+    ids = torch.randint(5, 16, (2, LENGTH))
+    keep = torch.ones(2, LENGTH, dtype=torch.long)
+    keep[1, 5:] = 0
+    types = torch.randint(0, 2, (2, LENGTH))
+    size = dict(vocab_size=24, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=24)
+    bert = t.BertConfig(**size, max_position_embeddings=12)
+    roberta = t.RobertaConfig(**size, max_position_embeddings=14, type_vocab_size=1, pad_token_id=1)
+    distilbert = t.DistilBertConfig(vocab_size=24, dim=16, n_layers=2, n_heads=2, hidden_dim=24, max_position_embeddings=12)
+    gpt2 = t.GPT2Config(vocab_size=24, n_embd=16, n_layer=2, n_head=2, n_positions=12, use_cache=False)
+    image, three, two = torch.randn(2, 3, 16, 16), ["input_ids", "attention_mask", "token_type_ids"], ["input_ids", "attention_mask"]
+    vit = torchvision.models.VisionTransformer(32, 8, 2, 2, 16, 24, num_classes=10)
+    swin = torchvision.models.SwinTransformer([2, 2], 8, [2, 2], [2, 4], [4, 4], num_classes=7)
+    for name, model, names, inputs, opset in [
+        ("bert-span", t.BertForQuestionAnswering(bert), three, (ids, keep, types), 13),
+        ("bert-tokens", t.BertForMaskedLM(bert), three, (ids, keep, types), 11),
+        ("roberta-class", t.RobertaForSequenceClassification(roberta), two, (ids, keep), 14),
+        ("distilbert-class", t.DistilBertForSequenceClassification(distilbert), two, (ids, keep), 14),
+        ("gpt2-tokens", t.GPT2LMHeadModel(gpt2), two, (ids, keep), 13),
+        ("vit", vit, None, (torch.randn(2, 3, 32, 32),), 14),
+        ("swin", swin, None, (image,), 14),
+        ("gated", Gated(), None, (image,), 14),
+    ]:
+        model = shaken(model).eval()
+        torch.onnx.export(Outputs(model, names) if names else model, inputs, os.path.join(folder, name + ".onnx"), opset_version=opset,
+                          input_names=names or ["image"], dynamic_axes={one: {0: "batch", 1: "sequence"} if names else {0: "batch"} for one in names or ["image"]})
+
+
+main()

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// labels: medium
+// links: train checkpoint
+/* Models of ONNX files give what ONNX Runtime gives for them (tests/golden/make_onnx.py), to 1e-4 of the largest number: small ones that
+ * PyTorch exported (tests/golden/make_exports.py), and those at hand from elsewhere. What they became is said; what cannot be is refused.
+ * QSYNC_ONNX_GOLDEN names another list of golden outputs, and QSYNC_ONNX_ROOT the folder of its models. */
+#include "kit/outputs.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "qsync/onnx_import.h"
+
+static const double bound = 1e-4; /* sums of fp32 in another order: far less; an operator that is another one: far more */
+
+static int model_compare(const char *root, const json_t *row) {
+    char text[2048];
+    qs_graph *graph = NULL;
+    int64_t count = 0;
+    const char *model = json_string_value(json_object_get(row, "model"));
+    snprintf(text, sizeof text, "%s/%s", root, model);
+    if (qs_model_open(text, NULL, &graph) != QS_OK) {
+        print_error("%s: %s\n", model, qs_message());
+        return 1;
+    }
+    float *values = outputs_of(graph, text, "cpu", &count);
+    const double distance = outputs_distance(row, count, values);
+    print_message("%s: %d nodes, %.3g\n", model, graph->nodes, distance);
+    if (!(distance < bound)) print_error("%s differs by %.3g\n", model, distance);
+    free(values);
+    qs_graph_release(graph);
+    return !(distance < bound);
+}
+
+static void list_compare(const char *list, const char *root) {
+    int failures = 0;
+    json_error_t error;
+    json_t *rows = json_load_file(list, 0, &error);
+    if (!rows) fail_msg("%s: %s", list, error.text);
+    for (size_t i = 0; i < json_array_size(rows); i++)
+        failures += model_compare(root, json_array_get(rows, i));
+    json_decref(rows);
+    assert_int_equal(failures, 0);
+}
+
+TEST(exports_of_pytorch) {
+    char list[1024], root[1024];
+    snprintf(list, sizeof list, "%s/tests/golden/onnx/exports.json", getenv("QS_SOURCE"));
+    snprintf(root, sizeof root, "%s/tests/golden", getenv("QS_SOURCE"));
+    list_compare(list, root);
+}
+
+/* The folder of models from elsewhere; a test without it is skipped. */
+static const char *models(void) {
+    static char root[1024];
+    const char *shared = getenv("QS_TEST_SHARED");
+    snprintf(root, sizeof root, "%s/data/onnx/models", shared ? shared : ".");
+    FILE *there = fopen(root, "r");
+    if (!there) skip();
+    fclose(there);
+    return root;
+}
+
+TEST(models_at_hand) {
+    char list[1024];
+    snprintf(list, sizeof list, "%s/tests/golden/onnx/models.json", getenv("QS_SOURCE"));
+    list_compare(list, models());
+}
+
+TEST(another_list) {
+    if (!getenv("QSYNC_ONNX_GOLDEN")) skip();
+    list_compare(getenv("QSYNC_ONNX_GOLDEN"), getenv("QSYNC_ONNX_ROOT"));
+}
+
+/* Opens a small model of tests/golden/onnx. */
+static qs_onnx_imported imported(const char *name) {
+    char path[1024];
+    qs_onnx_imported out;
+    snprintf(path, sizeof path, "%s/tests/golden/onnx/%s", getenv("QS_SOURCE"), name);
+    if (qs_onnx_import(path, false, &out) != QS_OK) fail_msg("%s", qs_message());
+    return out;
+}
+
+static int operators_of(const qs_onnx_imported *one, const char *op) {
+    int count = 0;
+    for (int i = 0; i < one->graph.operators; i++)
+        count += strcmp(one->graph.operator_[i].op, op) == 0;
+    return count;
+}
+
+static bool has_tensor(const qs_onnx_imported *one, const char *name) {
+    for (size_t i = 0; i < one->weights.count; i++)
+        if (strcmp(one->weights.tensors[i].name, name) == 0) return true;
+    return false;
+}
+
+/* Attention with its masks, normalisations and activations that exporters wrote as many nodes; nothing is moved in memory. */
+TEST(what_nodes_became) {
+    qs_onnx_imported bert = imported("bert-tokens.onnx:length=8"), gpt2 = imported("gpt2-tokens.onnx:length=8"), vit = imported("vit.onnx");
+    assert_int_equal(operators_of(&bert, "attention"), 2);
+    assert_int_equal(operators_of(&bert, "gelu"), 3);
+    assert_int_equal(operators_of(&bert, "layer_norm"), 6);
+    assert_int_equal(operators_of(&bert, "permute"), 0);
+    assert_int_equal(bert.graph.inputs, 3);
+    assert_string_equal(bert.graph.input[0].name, "input_ids"); /* in the order of data sets: ids, types, which positions count */
+    assert_string_equal(bert.graph.input[2].name, "attention_mask");
+    assert_true(has_tensor(&bert, "model.bert.encoder.layer.0.attention.self.query.bias"));
+    assert_int_equal(operators_of(&gpt2, "attention"), 2);
+    assert_int_equal(operators_of(&gpt2, "gelu"), 2);
+    assert_int_equal(operators_of(&gpt2, "embedding"), 1);
+    int tied = 0, causal = 0, kept = 0;
+    for (int i = 0; i < gpt2.graph.operators; i++) {
+        const qs_graph_operator *row = &gpt2.graph.operator_[i];
+        tied += row->weights_of[0] != '\0';
+        for (int k = 0; k < row->settings; k++)
+            causal += strcmp(row->setting[k].name, "causal") == 0;
+        kept += strcmp(row->op, "attention") == 0 && row->inputs == 4;
+    }
+    assert_int_equal(tied, 1);
+    assert_int_equal(causal, 2);
+    assert_int_equal(kept, 2);
+    assert_int_equal(gpt2.graph.target.kind, QS_TARGET_CLASS_PER_POSITION);
+    assert_int_equal(operators_of(&vit, "class_token"), 1);
+    assert_int_equal(operators_of(&vit, "attention"), 2); /* whose exporter put the batch behind the positions */
+    assert_int_equal(vit.graph.input[0].type, QS_INPUT_U8);
+    qs_onnx_imported_release(&bert);
+    qs_onnx_imported_release(&gpt2);
+    qs_onnx_imported_release(&vit);
+}
+
+TEST(a_span_of_two_outputs) {
+    qs_onnx_imported span = imported("bert-span.onnx:length=8");
+    assert_int_equal(span.graph.target.kind, QS_TARGET_SPAN);
+    assert_int_equal(span.graph.target.extent, 8);
+    qs_onnx_imported_release(&span);
+}
+
+TEST(refusals) {
+    char path[1024], text[2048];
+    qs_onnx_imported out;
+    snprintf(path, sizeof path, "%s/tests/golden/onnx/vit.onnx", getenv("QS_SOURCE"));
+    snprintf(text, sizeof text, "%s:output=nothing", path);
+    assert_refused(qs_onnx_import(text, false, &out), QS_USAGE, "the model's outputs are");
+    qs_onnx_imported_release(&out);
+    snprintf(text, sizeof text, "%s:length=0", path);
+    assert_refused(qs_onnx_import(text, false, &out), QS_USAGE, "a whole number from 1 on");
+    qs_onnx_imported_release(&out);
+    assert_refused(qs_onnx_import("no-such.onnx", false, &out), QS_BAD_FILE, "no-such.onnx");
+    qs_onnx_imported_release(&out);
+    snprintf(text, sizeof text, "%s/bert-dummy-2layer-opset12.onnx:length=8", models());
+    assert_refused(qs_onnx_import(text, false, &out), QS_UNSUPPORTED, "MatMul: it sums over samples"); /* attention along the batch */
+    qs_onnx_imported_release(&out);
+}
+
+/* Whatever a byte of a file becomes, or wherever it ends: a model, or one line that says why not. */
+TEST(damaged_files) {
+    static const char *const names[] = {"gated.onnx", "gpt2-tokens.onnx:length=8", "swin.onnx"};
+    enum { CHANGES = 400 };
+    for (size_t m = 0; m < sizeof names / sizeof *names; m++) {
+        char path[1024], text[1100], changed[] = "damaged-XXXXXX.onnx", *data;
+        const int file_length = (int)strcspn(names[m], ":");
+        size_t bytes;
+        snprintf(path, sizeof path, "%s/tests/golden/onnx/%.*s", getenv("QS_SOURCE"), file_length, names[m]);
+        assert_ok(qs_file_read(path, 1 << 24, &data, &bytes));
+        const int file = mkstemps(changed, 5);
+        assert_true(file >= 0 && close(file) == 0);
+        snprintf(text, sizeof text, "%s%s", changed, names[m] + file_length);
+        for (int i = 0; i < CHANGES; i++) {
+            qs_onnx_imported out;
+            const uint64_t key = qs_random_key(22, m, (uint64_t)i, 0);
+            /* Half of them in the last quarter, where the names of inputs and outputs stand. */
+            const size_t at = (size_t)(key % bytes) / (i % 2 ? 4 : 1) + (i % 2 ? bytes - bytes / 4 : 0);
+            const char was = data[at % bytes];
+            data[at % bytes] = (char)(key >> 40);
+            const size_t length = i % 8 == 7 ? at % bytes : bytes;
+            FILE *to = fopen(changed, "wb");
+            assert_non_null(to);
+            assert_int_equal(fwrite(data, 1, length, to), length);
+            assert_int_equal(fclose(to), 0);
+            if (qs_onnx_import(text, true, &out) != QS_OK) assert_true(qs_message()[0] && !strchr(qs_message(), '\n'));
+            qs_onnx_imported_release(&out);
+            data[at % bytes] = was;
+        }
+        unlink(changed);
+        free(data);
+    }
+}
+
+TEST_MAIN(exports_of_pytorch, models_at_hand, another_list, what_nodes_became, a_span_of_two_outputs, refusals, damaged_files)
