@@ -224,6 +224,13 @@ static const struct family {
 #undef QS__ONNX
 };
 
+bool qs_onnx_imports(const char *op) {
+    size_t f = 0;
+    while (f < sizeof families / sizeof *families && strcmp(families[f].op, op) != 0)
+        f++;
+    return f < sizeof families / sizeof *families;
+}
+
 static void row_note(qs__import *one, const qs__node *node, int before) {
     qs_onnx_imported *out = one->out;
     int at = 0;

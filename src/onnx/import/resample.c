@@ -113,6 +113,21 @@ static int place_of(const char *name, int count, const char *const *names) {
     return at;
 }
 
+/* One scale for all axes that have a size: with which none gets larger, or none smaller, than that. */
+static void aspect_keep(const qs__value *x, bool not_larger, int rank, int64_t *size, double *scale) {
+    double common = 0;
+    for (int a = 0; a < rank; a++) {
+        const double own = (double)size[a] / (double)qs__extent(x, a);
+        if (size[a] > 0 && (common == 0 || (not_larger ? own < common : own > common))) common = own;
+    }
+    for (int a = 0; a < rank; a++) {
+        if (size[a] == 0) continue;
+        size[a] = (int64_t)floor(common * (double)qs__extent(x, a) + 0.5);
+        if (a == 1 && size[a] == qs__extent(x, a)) size[a] = 0; /* channels stay what they are */
+        scale[a] = common;
+    }
+}
+
 static void resize(qs__import *one, const qs__node *node, bool old, int scales_at, int sizes_at) {
     static const char *const coordinates[] = {"half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel", "half_pixel_symmetric"};
     static const char *const roundings[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
@@ -142,15 +157,18 @@ static void resize(qs__import *one, const qs__node *node, bool old, int scales_a
                 own[count] = (double)list[count];
     }
     const double *numbers = all ? all : own;
+    const char *policy = qs__word(one, node, "keep_aspect_ratio_policy", "stretch");
+    const bool keeps = said && said == sizes && strcmp(policy, "stretch") != 0;
     const bool counted = count == (named > 0 ? named : rank);
     for (int i = 0; i < count && counted; i++) {
         const int axis = named > 0 ? qs__axis_at(one, axes[i], rank) : i;
         if (said && said == sizes)
-            size[axis] = axis == 0 || numbers[i] == (double)qs__extent(&x, axis) ? 0 : (int64_t)numbers[i];
+            size[axis] = axis == 0 || (!keeps && numbers[i] == (double)qs__extent(&x, axis)) ? 0 : (int64_t)numbers[i];
         else
             scale[axis] = numbers[i];
     }
     free(all);
+    if (keeps) aspect_keep(&x, strcmp(policy, "not_larger") == 0, rank, size, scale);
     if (!counted || rank < 3 || rank > 4 || scale[0] != 1 || scale[1] != 1 || size[1] != 0) {
         qs__refuse_node(one, "it resizes more than the last axes of an image, or its extents are not numbers of the file");
         return;
@@ -172,7 +190,7 @@ static void resize(qs__import *one, const qs__node *node, bool old, int scales_a
         const int axis = rank == 4 ? 2 + i : i == 1 ? 2 : 0;
         if (axis == 0) continue;
         if (size[axis] > 0) qs__set(one, made, names[0][i], (double)size[axis]);
-        if (size[axis] == 0 && scale[axis] != 1) qs__set(one, made, names[1][i], scale[axis]);
+        if (scale[axis] != 1) qs__set(one, made, names[1][i], scale[axis]);
     }
     if (linear) qs__set(one, made, "mode", 1);
     if (at != 0) qs__set(one, made, "coordinates", at);

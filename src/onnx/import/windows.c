@@ -154,7 +154,7 @@ void qs__import_ConvTranspose(qs__import *one, const qs__node *node) {
         const int64_t full = with.stride[i] * (image.dim[2 + i] - 1) + extra[i] + (with.kernel[i] - 1) * with.dilation[i] + 1;
         if (wanted[i] > 0 || strncmp(automatic, "SAME", 4) == 0) {
             const int64_t all = full - (wanted[i] > 0 ? wanted[i] : image.dim[2 + i] * with.stride[i]);
-            with.begin[i] = strcmp(automatic, "SAME_UPPER") == 0 ? all / 2 : all - all / 2;
+            with.begin[i] = all < 0 ? 0 : strcmp(automatic, "SAME_UPPER") == 0 ? all / 2 : all - all / 2; /* what is missing: behind */
             with.end[i] = all - with.begin[i];
         } else if (pads > 0 && at >= 0 && strcmp(automatic, "VALID") != 0) {
             with.begin[i] = list[at];

@@ -45,6 +45,8 @@ typedef struct qs_onnx_imported {
  * qs_onnx_imported_release, also after a failure. */
 QS_API qs_status qs_onnx_import(const char *text, bool with_values, qs_onnx_imported *out);
 QS_API void qs_onnx_imported_release(qs_onnx_imported *one);
+/* Whether an operator of ONNX can be imported, in one form at least. */
+QS_API bool qs_onnx_imports(const char *op);
 /* Whether a model's text is of an ONNX file: ends in .onnx, or has options behind that. Without options the path: its length. */
 QS_API bool qs_onnx_is_path(const char *text, size_t *length);
 
