@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef QSYNC_BENCH_CONFORMANCE_MODEL_H
+#define QSYNC_BENCH_CONFORMANCE_MODEL_H
+
+#include "conformance.h"
+
+/* Names of what flows in and out of the model, by the number of the case's input. */
+#define CASE_INPUT "case_input_%d"
+#define CASE_OUTPUT "case_output"
+
+/* Writes the case as a model file of one output: inputs that flow are (batch, numbers), or integers as they are; the others are bound to
+ * the case's values. The output has its sign changed. */
+qs_status case_model_write(const onnx_case *one, const bool *flows, int output, const char *path);
+
+#endif
