@@ -35,15 +35,12 @@ bool qs_onnx_type_is_integer(qs_onnx_type type) {
 
 bool qs__tensor_count(int rank, const int64_t *dim, int64_t *count) {
     const int64_t most = INT64_C(1) << 40;
-    int64_t product = 1;
+    int64_t product = 1; /* of those that are not 0: parts of the shape are multiplied, too */
     bool empty = false;
     for (int i = 0; i < rank; i++) {
-        if (dim[i] < 0 || dim[i] > most) return false;
+        if (dim[i] < 0 || dim[i] > most / product) return false;
+        if (dim[i] > 0) product *= dim[i];
         empty = empty || dim[i] == 0;
-    }
-    for (int i = 0; i < rank && !empty; i++) {
-        if (dim[i] > most / product) return false;
-        product *= dim[i];
     }
     *count = empty ? 0 : product;
     return true;

@@ -431,6 +431,47 @@ TEST(a_small_file_gets_no_gigabytes) {
     free(file.data);
 }
 
+/* Settings at the ends of their types, and empty tensors of long shapes: refused, or left where they are. */
+TEST(numbers_at_their_ends) {
+    qs_onnx_model model;
+    bytes graph = graph_begin();
+    const int64_t long_shape[] = {INT64_C(1) << 40, 0};
+    put_message(&graph, 5, tensor_of("long", QS_ONNX_FLOAT, 2, long_shape, "", 0));
+    put_message(&graph, 5, tensor_of("also", QS_ONNX_FLOAT, 2, long_shape, "", 0));
+    bytes concat = node_of("Concat", "long,also", "joined");
+    put_message(&concat, 5, attribute_int("axis", 1));
+    put_message(&graph, 1, concat);
+    put_message(&graph, 1, node_of("ReduceSum", "joined", "sum"));
+    put_message(&graph, 1, node_of("Add", "x,sum", "y"));
+    bytes file = model_of(graph, 8, 13);
+    assert_ok(qs_onnx_open_bytes("long", file.data, file.count, &model));
+    assert_ok(qs_onnx_fold(&model, &(qs_onnx_fold_options){.parameters = true}));
+    assert_int_equal(model.graph.nodes, 1);
+    qs_onnx_release(&model);
+    free(file.data);
+    for (int i = 0; i < 2; i++) {
+        bytes bad = graph_begin(), node;
+        if (i == 0) { /* opset 18: parts are said, and their number is 0 */
+            put_message(&bad, 5, integers_of("parts", 2, (const int64_t[]){1, 3}));
+            node = node_of("Split", "x,parts", "y,z");
+            put_message(&node, 5, attribute_int("axis", 1));
+            put_message(&node, 5, attribute_int("num_outputs", 0));
+        } else {
+            put_message(&bad, 5, integers_of("pads", 4, (const int64_t[]){0, INT64_MIN, 0, INT64_MAX}));
+            node = node_of("Pad", "x,pads", "y");
+        }
+        put_message(&bad, 1, node);
+        file = model_of(bad, 8, 18);
+        assert_ok(qs_onnx_open_bytes("ends", file.data, file.count, &model));
+        if (i == 0)
+            assert_ok(qs_onnx_fold(&model, NULL));
+        else
+            assert_refused(qs_onnx_fold(&model, NULL), QS_BAD_FILE, "a padding of -9223372036854775808");
+        qs_onnx_release(&model);
+        free(file.data);
+    }
+}
+
 TEST_MAIN(what_is_no_model, every_cut_is_told, tensors_that_cannot_be, sparse_tensors, graphs_that_cannot_be, nodes_are_put_in_order,
           sub_graphs_are_64_deep_at_most, a_million_nodes_at_most, functions_are_put_in_place_of_their_calls, functions_that_cannot_be,
-          data_outside_of_the_file, a_small_file_gets_no_gigabytes)
+          data_outside_of_the_file, a_small_file_gets_no_gigabytes, numbers_at_their_ends)

@@ -93,9 +93,9 @@ static qs_status apply(const rules *by, const qs_onnx_tensor *shape, const qs__a
             out->real[i] = by->reals(a->real[x], b->real ? b->real[y] : (double)b->integer[y]);
         else if (out->symbol)
             out->symbol[i] = by->extents(&a->symbol[x], &b->symbol[y]);
-        else if (!by->integers(a->type, a->integer[x], b->integer ? b->integer[y] : (int64_t)b->real[y], &out->integer[i]))
+        else if (!by->integers(a->type, a->integer[x], b->integer ? b->integer[y] : qs__integer_of(b->real[y]), &out->integer[i]))
             return qs_fail(QS_BAD_FILE, "there is no result for %" PRId64 " and %" PRId64, a->integer[x],
-                           b->integer ? b->integer[y] : (int64_t)b->real[y]);
+                           b->integer ? b->integer[y] : qs__integer_of(b->real[y]));
     }
     return QS_OK;
 }

@@ -44,6 +44,11 @@ void qs__array_release(qs__array *array) {
     *array = (qs__array){0};
 }
 
+int64_t qs__integer_of(double value) {
+    const double end = 9223372036854775808.0; /* 2^63 */
+    return isnan(value) ? 0 : value >= end ? INT64_MAX : value < -end ? INT64_MIN : (int64_t)value;
+}
+
 /* Floats of 4 and 8 bits by their codes: largest finite code of a sign, and what is beyond it. -1: there is none. */
 struct small {
     int sign, largest, infinity, nan;

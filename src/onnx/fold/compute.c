@@ -117,7 +117,7 @@ static qs_status compute(const qs_onnx_node *node, const qs__operator *row, cons
         bool done;
         QS_GOTO(shape_fix(&results[k], &out[k]));
         QS_GOTO(room_make(row, node->inputs > 0 ? in[0] : NULL, symbols, memory, &out[k], &done));
-        all_done = all_done && done;
+        all_done = all_done && (done || out[k].count == 0);
     }
     for (int i = 0; i < node->inputs && !all_done && !(row->flags & QS__SHARES); i++)
         if (in[i] && in[i]->count > QS__MOST_ELEMENTS)

@@ -117,6 +117,8 @@ qs_status qs__array_load(const qs_onnx_tensor *tensor, qs__array *out);
  * or NaN, or the largest where `saturate`. */
 qs_status qs__array_store(const qs__array *array, bool saturate, qs_onnx_tensor *out);
 void qs__array_release(qs__array *array);
+/* A real cut to an integer: the nearest that int64 holds, 0 for NaN. */
+int64_t qs__integer_of(double value);
 /* Bytes of an element; elements of 4 bits are spread to one byte each by qs__bytes_load. */
 size_t qs__element_size(qs_onnx_type type);
 /* Elements as they are, `qs__element_size` bytes each, in heap memory that the caller frees. */

@@ -66,7 +66,7 @@ static qs_status evaluate(const qs__evaluation *at, function of, const setting *
         if (array.real)
             array.real[i] = of(array.real[i], value);
         else if (array.integer)
-            array.integer[i] = (int64_t)of((double)array.integer[i], value);
+            array.integer[i] = qs__integer_of(of((double)array.integer[i], value));
         else
             QS_GOTO(qs_fail(QS_UNSUPPORTED, "it is not computed for extents"));
     QS_GOTO(qs__array_store(&array, false, at->out));
@@ -275,13 +275,12 @@ static qs_status evaluate_is_inf(const qs__evaluation *at) {
  * and held to their range, as ONNX's cases have it. */
 static int64_t cut(double x, qs_onnx_type type) {
     if (type == QS_ONNX_BOOL) return x != 0;
-    if (isnan(x)) return 0;
     if (type == QS_ONNX_INT4 || type == QS_ONNX_UINT4) {
         const double low = type == QS_ONNX_INT4 ? -8 : 0, high = type == QS_ONNX_INT4 ? 7 : 15;
-        return (int64_t)nearbyint(x < low ? low : x > high ? high : x);
+        return qs__integer_of(nearbyint(x < low ? low : x > high ? high : x));
     }
     if (type == QS_ONNX_UINT64 && x >= 9223372036854775808.0) return x >= 18446744073709551616.0 ? -1 : (int64_t)(uint64_t)x;
-    return x >= 9223372036854775808.0 ? INT64_MAX : x < -9223372036854775808.0 ? INT64_MIN : (int64_t)x;
+    return qs__integer_of(x);
 }
 
 static qs_status evaluate_cast(const qs__evaluation *at) {

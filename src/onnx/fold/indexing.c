@@ -310,7 +310,7 @@ static qs_status evaluate_scatter_nd(const qs__evaluation *at) {
     char reduction;
     qs_status status = QS_OK;
     const int64_t numbers = shape->rank > 0 ? shape->dim[shape->rank - 1] : -1;
-    if (numbers < 0 || numbers > in->rank)
+    if (numbers < 1 || numbers > in->rank)
         return qs_fail(QS_BAD_FILE, "indices of %" PRId64 " numbers for data of %d extents", numbers, in->rank);
     const int64_t tuples = qs__dims_product(shape->dim, 0, shape->rank - 1), inner = qs__dims_product(in->dim, (int)numbers, in->rank);
     if (at->in[2]->count != tuples * inner)

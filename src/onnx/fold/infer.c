@@ -108,10 +108,12 @@ static qs_status for_one_sample(qs__folding *folding, const qs_onnx_tensor *symb
         const qs_onnx_extent *from = &((const qs_onnx_extent *)symbols->data)[symbols->uniform ? 0 : i];
         extents[i] = *from;
         if (!qs_onnx_extent_is_known(from)) continue;
+        qs_onnx_extent samples = {.term = {{0}, {0}}}, rest = *from; /* what N is a factor of, and what not */
         for (int l = 0; l < 3; l++) {
-            extents[i].term[0][l] += from->term[1][l];
-            extents[i].term[1][l] = 0;
+            samples.term[0][l] = from->term[1][l];
+            rest.term[1][l] = 0;
         }
+        extents[i] = qs__extent_add(&samples, &rest);
     }
     copy.data = extents;
     copy.uniform = false;

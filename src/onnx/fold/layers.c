@@ -103,6 +103,7 @@ static qs_status kernel_of(const qs__fact *weights, window *by, bool *known) {
         if (!by->kernel[i] && !fixed) *known = false;
         if (by->kernel[i] && fixed && by->kernel[i] != extent)
             return qs_fail(QS_BAD_FILE, "attribute \"kernel_shape\" says %" PRId64 ", the weights have %" PRId64, by->kernel[i], extent);
+        if (fixed && extent > INT32_MAX) return qs_fail(QS_UNSUPPORTED, "a window of %" PRId64, extent);
         if (!by->kernel[i] && fixed) by->kernel[i] = extent;
     }
     return QS_OK;

@@ -367,6 +367,7 @@ static qs_status shape_split(const qs__shaping *at) {
     const qs__fact *in = &at->in[0];
     if (in->rank < 0) return QS_OK;
     QS_TRY(qs__axis(axis, in->rank, &along));
+    if (!known || count >= 0) outputs = at->outputs; /* parts are said one by one */
     if (known && count >= 0 && count != at->outputs) return qs_fail(QS_BAD_FILE, "%d parts for %d outputs", count, at->outputs);
     if (count < 0 && outputs != at->outputs) return qs_fail(QS_BAD_FILE, "%" PRId64 " parts for %d outputs", outputs, at->outputs);
     const bool fixed = qs_onnx_extent_is_fixed(&in->extent[along], &total);

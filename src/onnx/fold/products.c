@@ -63,7 +63,7 @@ static void store_real(qs__array *out, int64_t i, double value) {
     if (out->real)
         out->real[i] = value;
     else
-        out->integer[i] = (int64_t)value;
+        out->integer[i] = qs__integer_of(value);
 }
 
 static qs_status evaluate_matmul(const qs__evaluation *at) {
@@ -189,6 +189,7 @@ static qs_status steps_of(const qs__evaluation *at, steps *out) {
     int which = 0;
     QS_TRY(qs_onnx_attribute_int(at->node, "axis", 1, &axis));
     QS_TRY(qs_onnx_attribute_int(at->node, "block_size", 0, &block));
+    if (block < 0 || block > INT32_MAX) return qs_fail(QS_BAD_FILE, "attribute \"block_size\" is %" PRId64, block);
     *out = (steps){1, 1, in->count, 1, 1};
     if (at->inputs > 2 && at->in[2] && at->in[2]->count != scale->count)
         return qs_fail(QS_BAD_FILE, "as many zero points as scales are needed");

@@ -153,7 +153,7 @@ static qs_status range_scalars(const qs_onnx_tensor *const in[3], double real[3]
 }
 
 static qs_status shape_range_of(const qs__shaping *at) {
-    qs_onnx_extent bounds[3], length;
+    qs_onnx_extent bounds[3] = {qs__extent_unknown, qs__extent_unknown, qs__extent_unknown}, length;
     for (int i = 0; i < 3; i++)
         QS_TRY(qs__need(at, i));
     *at->out = (qs__fact){.type = at->in[0].type, .rank = 1, .extent = {qs__extent_unknown}};
@@ -375,7 +375,7 @@ static qs_status pads_of(const qs__shaping *at, int rank, int64_t before[QS_ONNX
     for (int i = 0; i < padded; i++) {
         int axis = 0;
         QS_TRY(qs__axis(axis_count >= 0 ? axes[i] : i, rank, &axis));
-        if (llabs(pads[i]) > INT32_MAX || llabs(pads[i + padded]) > INT32_MAX)
+        if (pads[i] < -INT32_MAX || pads[i] > INT32_MAX || pads[i + padded] < -INT32_MAX || pads[i + padded] > INT32_MAX)
             return qs_fail(QS_BAD_FILE, "a padding of %" PRId64, pads[i]);
         before[axis] = pads[i];
         behind[axis] = pads[i + padded];
