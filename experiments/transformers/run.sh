@@ -23,7 +23,7 @@ experiment=$(cd "$(dirname "$0")" && pwd)
     "${FINETUNE_SST2:=sst2:length=32 16 3072 872 1 2e-4}" "${FINETUNE_AG_NEWS:=ag_news:length=64 16 1280 1000 1 2e-4}" \
     "${FINETUNE_SQUAD:=squad:length=160 8 1024 800 1 3e-4}" "${FINETUNE_PLANNERS:=fp32 uniform dbs qsync}" "${FINETUNE_LIMITS:=ample tight}" \
     "${FINETUNE_ROUNDS:=2}" "${FINETUNE_STEPS:=12}" \
-    "${VIT_MODEL:=vit:layers=4,hidden=128,heads=4,inner=256,patch=8,dropout=0}" "${VIT_BATCH:=32}" "${VIT_EPOCHS:=6}" "${VIT_SAMPLES:=20000}" \
+    "${VIT_MODEL:=vit:layers=4,hidden=128,heads=4,inner=256,patch=8,dropout=0}" "${VIT_BATCH:=32}" "${VIT_EPOCHS:=3}" "${VIT_SAMPLES:=20000}" \
     "${VIT_RATE:=1e-3}" "${DECODER_MODEL:=gpt2:layers=4,hidden=128,heads=4,inner=512,vocab=256,dropout=0}" "${DECODER_BATCH:=8}" \
     "${DECODER_SAMPLES:=8192}" "${DECODER_EPOCHS:=1}" "${DECODER_RATE:=2e-3}" "${DECODER_SETS:=tinyshakespeare wikitext2}" \
     "${FORMATS:=fp32=fp32 bf16=bf16 int8=int8:tensor W4A4G4=int4:shift4 W6A6G6=int6:shift4}" "${VIT_NORMS:=ln l1ln}" "${DECODER_NORMS:=ln}" \
