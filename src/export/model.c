@@ -235,11 +235,11 @@ const char *qs__model_constant(qs__model *model, const char *start, qs_onnx_type
     for (size_t i = 0; i < model->constants; i++) {
         const qs__constant *other = &model->constant[i];
         if (other->hash == one.hash && other->type == type && other->axes == axes && other->bytes == bytes &&
-            memcmp(other->dim, one.dim, sizeof one.dim) == 0 && memcmp(other->data, data, bytes) == 0)
+            memcmp(other->dim, one.dim, sizeof one.dim) == 0 && (bytes == 0 || memcmp(other->data, data, bytes) == 0))
             return other->name;
     }
     if (failed(model, qs_allocate(bytes, 1, &one.owned))) return "";
-    memcpy(one.owned, data, bytes);
+    if (bytes > 0) memcpy(one.owned, data, bytes);
     one.data = one.owned;
     one.name = qs__name_unused(model, start);
     return constant_add(model, one);
