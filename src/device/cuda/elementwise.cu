@@ -45,7 +45,7 @@ QS_CUDA_GLOBAL(qs__relu_gradient, qs__elementwise_job) {
     absmax_deliver(job.absmax, job.dst.format, seen);
 }
 
-/* Of src and src2, into dst. */
+/* Of src and src2, into dst; behind the last element zeros are read, and are to stay zeros. */
 template <typename Two> QS_CUDA_DEVICE void join(const qs__elementwise_job &job, Two two) {
     uint32_t seen = 0;
     EACH_EIGHT(i, job.src.count) {
@@ -54,7 +54,7 @@ template <typename Two> QS_CUDA_DEVICE void join(const qs__elementwise_job &job,
         value_load8(job.src2, i, y);
         QS_CUDA_UNROLL
         for (int k = 0; k < 8; k++)
-            x[k] = two(x[k], y[k]);
+            x[k] = i + k < job.src.count ? two(x[k], y[k]) : 0;
         absmax_see8(job.absmax, seen, x);
         value_store8(job.dst, i, x);
     }
@@ -85,7 +85,7 @@ QS_CUDA_GLOBAL(qs__multiply_gradient, qs__elementwise_job) {
     }
 }
 
-/* Functions of two numbers and their slopes; behind the last element zeros are read, and are to stay zeros. */
+/* Functions of two numbers and their slopes. */
 struct difference {
     static QS_CUDA_DEVICE_MEMBER float value(float a, float b) {
         return a - b;
@@ -122,21 +122,6 @@ struct larger {
     }
 };
 
-template <typename pair> QS_CUDA_DEVICE void pair_forward(const qs__elementwise_job &job) {
-    uint32_t seen = 0;
-    EACH_EIGHT(i, job.src.count) {
-        float x[8], y[8];
-        value_load8(job.src, i, x);
-        value_load8(job.src2, i, y);
-        QS_CUDA_UNROLL
-        for (int k = 0; k < 8; k++)
-            x[k] = i + k < job.src.count ? pair::value(x[k], y[k]) : 0;
-        absmax_see8(job.absmax, seen, x);
-        value_store8(job.dst, i, x);
-    }
-    absmax_deliver(job.absmax, job.dst.format, seen);
-}
-
 template <typename pair> QS_CUDA_DEVICE void pair_backward(const qs__elementwise_job &job) {
     EACH_EIGHT(i, job.src.count) {
         float x[8], y[8], diff[8];
@@ -155,12 +140,12 @@ template <typename pair> QS_CUDA_DEVICE void pair_backward(const qs__elementwise
     }
 }
 
-#define PAIR(name, pair)                                   \
-    QS_CUDA_GLOBAL(name, qs__elementwise_job) {            \
-        pair_forward<pair>(job);                           \
-    }                                                      \
-    QS_CUDA_GLOBAL(name##_gradient, qs__elementwise_job) { \
-        pair_backward<pair>(job);                          \
+#define PAIR(name, pair)                                                      \
+    QS_CUDA_GLOBAL(name, qs__elementwise_job) {                               \
+        join(job, [](float a, float b) { return pair::value(a, b); });        \
+    }                                                                         \
+    QS_CUDA_GLOBAL(name##_gradient, qs__elementwise_job) {                    \
+        pair_backward<pair>(job);                                             \
     }
 
 PAIR(qs__subtract, difference)
