@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # labels: medium
 # ranks: 2
-# The Python package: its own tests (tests/python) with this build's program, those of PyTorch where it is there; and that pip installs it without a
-# network. QSYNC_PYTHON names the interpreter; without NumPy nothing is tested.
+# timeout: 1200
+# The Python package: its own tests (tests/python) with this build's program, those of PyTorch where it is there, and the lines of
+# docs/pytorch.md as they stand; and that pip installs it without a network. QSYNC_PYTHON names the interpreter; without NumPy nothing is tested.
 . "$(dirname "$0")/check.inc"
 root=$(cd "$(dirname "$0")/../.." && pwd)
 export QSYNC_CACHE=off PYTHONDONTWRITEBYTECODE=1
@@ -17,7 +18,7 @@ torch=yes
 "$python" -c 'import torch' 2> /dev/null || torch=
 
 export PYTHONPATH="$root/python:$root/tests/python"
-for test in test_program ${torch:+test_torch}; do
+for test in test_program ${torch:+test_torch test_page}; do
     (cd "$work" && "$python" -m unittest -q "$test") > "$work/out" 2>&1 || fail "$test: $(cat "$work/out")"
 done
 [ -n "$torch" ] || echo "no PyTorch: its tests were left out"

@@ -21,6 +21,36 @@ class Net(torch.nn.Module):
         return self.fc(torch.flatten(torch.relu(self.norm(self.conv(x))), 1))
 
 
+class Grey(torch.nn.Module):
+    """Three channels to the two that the net takes."""
+
+    def __init__(self):
+        super().__init__()
+        self.mix = torch.nn.Conv2d(3, 2, 1)
+
+    def forward(self, x):
+        return self.mix(x)
+
+
+class Tagger(torch.nn.Module):
+    def __init__(self, outputs):
+        super().__init__()
+        self.table = torch.nn.Embedding(50, 16)
+        self.out = torch.nn.Linear(16, outputs)
+
+    def forward(self, ids):
+        return self.out(torch.relu(self.table(ids)))
+
+
+class Two(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.left, self.right, self.out = torch.nn.Linear(6, 8), torch.nn.Linear(3, 8), torch.nn.Linear(8, 2)
+
+    def forward(self, x, z):
+        return self.out(torch.relu(self.left(x) + self.right(z)))
+
+
 def bits(module):
     return {name: tensor.detach().numpy().tobytes() for name, tensor in module.state_dict().items()}
 
@@ -99,6 +129,88 @@ class RoundTrip(InFolder):
         for name in self.tensors():  # nothing folded, nothing renamed
             self.assertIn(name.encode(), data)
         self.assertTrue(qsync.from_torch(self.module, torch.randn(1, 2, 8, 8)).exists())
+
+    def test_exported_weights_come_back_bit_by_bit(self):
+        images = torch.nn.Sequential(Grey(), Net())  # three channels are images, which qsync lays out in another order
+        path = qsync.from_torch(images, torch.randn(1, 3, 8, 8), "net.onnx")
+        x = numpy.repeat(self.x[:, :1], 3, axis=1)
+        numpy.savez("images.npz", x=x, y=self.y)
+        qsync.train(path, "npz:images.npz", epochs=0, out="run", **JOB)
+        other = torch.nn.Sequential(Grey(), Net())
+        qsync.load_into(other, "run")
+        self.assertEqual(bits(other), bits(images))
+
+    def test_exported_and_trained(self):
+        images = torch.nn.Sequential(Grey(), Net())
+        path = qsync.from_torch(images, torch.randn(1, 3, 8, 8), "net.onnx")
+        x = numpy.repeat(self.x[:, :1], 3, axis=1)
+        numpy.savez("images.npz", x=x, y=self.y)
+        result = qsync.train(path, "npz:images.npz", epochs=3, out="run", **JOB)
+        qsync.load_into(images, "run")
+        images.eval()
+        with torch.no_grad():
+            logits = images(torch.from_numpy(x[86:].astype("f4") / 255))
+        loss = float(torch.nn.functional.cross_entropy(logits, torch.from_numpy(self.y[86:])))
+        self.assertAlmostEqual(loss, result["test_loss"], delta=2e-5 * max(1, loss))
+
+    def test_another_head(self):
+        images = torch.nn.Sequential(Grey(), Net())
+        path = qsync.from_torch(images, torch.randn(1, 3, 8, 8), "net.onnx")
+        numpy.savez("images.npz", x=numpy.repeat(self.x[:, :1], 3, axis=1), y=self.y)
+        result = qsync.train(path, "npz:images.npz", head=5, dropout=0.1, epochs=0, out="run", **JOB)
+        self.assertIn("is new, of 5 outputs", result.log)
+        tensors = qsync.weights("run")
+        self.assertEqual(tensors["1.fc.weight"].shape, (5, 256))
+        self.assertEqual(tensors["1.conv.weight"].tobytes(), images[1].conv.weight.detach().numpy().tobytes())  # the file's
+        with self.assertRaises(qsync.NamesDiffer) as caught:
+            qsync.load_into(images, "run")
+        self.assertEqual(len(caught.exception.shapes), 2)
+        self.assertEqual(caught.exception.missing + caught.exception.superfluous, [])
+
+    def test_kinds_of_samples(self):
+        """Features, numbers to be learned, ids, tags, spans, two inputs: each is exported, trained and filled again, and computes the same."""
+        random = numpy.random.default_rng(3)
+        x = random.standard_normal((160, 6)).astype("f4")
+        sums = (x @ random.standard_normal((6, 2))).astype("f4")
+        ids = random.integers(0, 40, (160, 12))
+        where = random.integers(0, 12, 160)
+        marked = ids.copy()
+        marked[numpy.arange(160), where] = 45
+
+        def features(outputs):
+            return torch.nn.Sequential(torch.nn.Linear(6, 16), torch.nn.ReLU(), torch.nn.Linear(16, outputs))
+
+        numbers, hidden = torch.zeros(1, 6), torch.zeros(1, 12, dtype=torch.long)
+        cases = {
+            "classes": (features(2), numbers, {"x": x, "y": sums.argmax(1)}, {}),
+            "numbers": (features(2), numbers, {"x": x, "y": sums}, {"loss": "mse"}),
+            "tags": (Tagger(4), hidden, {"ids": ids, "y": ids % 4}, {"rate": 0.3}),
+            "spans": (Tagger(2), hidden, {"ids": marked, "y": numpy.stack([where, where], 1)}, {"rate": 0.3, "loss": "span"}),
+            "two": (Two(), (numbers, torch.zeros(1, 3)), {"x": x, "z": x[:, :3], "y": sums.argmax(1)}, {}),
+        }
+        for name, (module, example, arrays, how) in cases.items():
+            with self.subTest(name):
+                lines = []
+                path = qsync.from_torch(module, example, name + ".onnx")
+                numpy.savez(name + ".npz", **arrays)
+                job = {**JOB, "epochs": 6, **how}
+                result = qsync.train(path, "npz:%s.npz" % name, out=name, progress=lines.append, **job)
+                losses = [line["training_loss"] for line in lines if line["type"] == "epoch"]
+                self.assertLess(losses[-1], losses[0])
+                qsync.load_into(module, name)
+                module.eval()
+                with torch.no_grad():
+                    outputs = module(*(torch.from_numpy(values[144:]) for key, values in arrays.items() if key != "y"))
+                y = torch.from_numpy(arrays["y"][144:])
+                if name == "numbers":  # half the square, of all numbers of a sample
+                    loss = 0.5 * float(((outputs - y) ** 2).sum(1).mean())
+                elif name == "tags":
+                    loss = float(torch.nn.functional.cross_entropy(outputs.reshape(-1, 4), y.reshape(-1)))
+                elif name == "spans":  # the mean of first and last
+                    loss = sum(float(torch.nn.functional.cross_entropy(outputs[..., i], y[:, i])) for i in (0, 1)) / 2
+                else:
+                    loss = float(torch.nn.functional.cross_entropy(outputs, y))
+                self.assertAlmostEqual(loss, result["test_loss"], delta=2e-5 * max(1, loss))
 
 
 if __name__ == "__main__":
