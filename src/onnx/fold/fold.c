@@ -219,7 +219,7 @@ static qs_status graph_finish(qs__folding *folding, const kept *nodes, qs_onnx_g
             node->outputs = -1; /* gone */
     }
     QS_GOTO(qs__onnx_take(folding->memory, folding->values, sizeof *values, &values));
-    memcpy(values, folding->value, folding->values * sizeof *values);
+    if (folding->values > 0) memcpy(values, folding->value, folding->values * sizeof *values);
     for (size_t i = 0; i < folding->values; i++)
         values[i].producer = -1;
     for (size_t i = 0; i < nodes->count; i++) {
