@@ -77,7 +77,8 @@ static qs_status plan(qs_single_product *p, const layouts *l) {
                                       .dst = &l->dst,
                                       .factors = p->integer ? &l->factors : NULL,
                                       .step = {p->shape.stride, p->shape.stride},
-                                      .padding = {padding, padding}};
+                                      .padding = {padding, padding},
+                                      .padding_behind = {padding, padding}};
     QS_TRY(qs__work_plan(p->cpu->library, &request, &p->product));
     const qs__layout wanted = qs__work_layout(p->product, QS__ARGUMENT_WEIGHTS);
     QS_TRY(qs__work_plan_reorder(p->cpu->library, &l->plain, &wanted, &p->pack));
@@ -326,6 +327,7 @@ static qs_status fill_own(qs_single_product *p, const char *kind, bool gathered)
                                     .out_width = width,
                                     .kernel = {s->kernel, s->kernel},
                                     .stride = {s->stride, s->stride},
+                                    .dilation = {1, 1},
                                     .padding = {padding, padding},
                                     .groups = 1},
                            .left = p->format,
