@@ -68,8 +68,21 @@ class Gated(torch.nn.Module):
         return torch.log_softmax(self.head(y), 1)
 
 
-def main():
-    folder = sys.argv[1]
+class ResNet18(torchvision.models.ResNet):
+    """torchvision's resnet18 with a sixteenth of its channels, for ten classes."""
+
+    def __init__(self):
+        super().__init__(torchvision.models.resnet.BasicBlock, [2, 2, 2, 2], num_classes=10)
+        self.conv1, self.bn1 = torch.nn.Conv2d(3, 4, 7, 2, 3, bias=False), torch.nn.BatchNorm2d(4)
+        self.fc = torch.nn.Linear(32, 10)
+
+    def _make_layer(self, block, planes, *others, **named):
+        self.inplanes = 4 if planes == 64 else self.inplanes
+        return super()._make_layer(block, planes // 16, *others, **named)
+
+
+def models():
+    """Each of them: its name, the model, the names of its inputs (None: an image), samples of them, the opset, whether for training."""
     torch.manual_seed(22)
     t = transformers
     ids = torch.randint(5, 16, (2, LENGTH))
@@ -83,6 +96,8 @@ def main():
     gpt2 = t.GPT2Config(vocab_size=24, n_embd=16, n_layer=2, n_head=2, n_positions=12, use_cache=False)
     image, three, two = torch.randn(2, 3, 16, 16), ["input_ids", "attention_mask", "token_type_ids"], ["input_ids", "attention_mask"]
     vit = torchvision.models.VisionTransformer(32, 8, 2, 2, 16, 24, num_classes=10)
+    # torchvision begins with zeros, and nothing before them would show.
+    vit.heads.head.weight.data = 0.25 * torch.randn(10, 16, generator=torch.Generator().manual_seed(22))
     swin = torchvision.models.SwinTransformer([2, 2], 8, [2, 2], [2, 4], [4, 4], num_classes=7)
     for name, model, names, inputs, opset in [
         ("bert-span", t.BertForQuestionAnswering(bert), three, (ids, keep, types), 13),
@@ -94,9 +109,20 @@ def main():
         ("swin", swin, None, (image,), 14),
         ("gated", Gated(), None, (image,), 14),
     ]:
-        model = shaken(model).eval()
-        torch.onnx.export(Outputs(model, names) if names else model, inputs, os.path.join(folder, name + ".onnx"), opset_version=opset,
-                          input_names=names or ["image"], dynamic_axes={one: {0: "batch", 1: "sequence"} if names else {0: "batch"} for one in names or ["image"]})
+        yield name, shaken(model).eval(), names, inputs, opset, False
+    image = (torch.randn(2, 3, 64, 64),)
+    yield "resnet18", shaken(ResNet18()).train(), None, image, 14, True
+    settings, _ = torchvision.models.mobilenetv3._mobilenet_v3_conf("mobilenet_v3_small", width_mult=0.125)
+    yield "mobilenet_v3", shaken(torchvision.models.MobileNetV3(settings, 64, 10, dropout=0)).train(), None, image, 14, True
 
 
-main()
+def main():
+    for name, model, names, inputs, opset, training in models():
+        axes = {one: {0: "batch", 1: "sequence"} if names else {0: "batch"} for one in names or ["image"]}
+        how = {"training": torch.onnx.TrainingMode.TRAINING, "do_constant_folding": False} if training else {}
+        torch.onnx.export(Outputs(model, names) if names else model, inputs, os.path.join(sys.argv[1], name + ".onnx"), opset_version=opset,
+                          input_names=names or ["image"], dynamic_axes=axes, **how)
+
+
+if __name__ == "__main__":
+    main()

@@ -3,32 +3,13 @@
 /* One whole training step against PyTorch: loss and every gradient of resnet8 (with batch norms and with layer norms), vgg11, lenet5,
  * mobilenet_v2, squeezenet, shufflenet_v2, vit, bert (a class, a choice), gpt2 and llama on every backend. Results are stored
  * (tests/golden/, made by make_step.py there); weights, images or tokens and labels come from the hash that both sides compute. */
+#include "gradient_support.h"
 #include "step_support.h"
 
 #define BATCH 4
 #define SIGNS 8
 #define LENGTH 12
 #define VOCABULARY 50
-
-/* ---- The hash of make_step.py ---------------------------------------------------------------------------------------------- */
-
-static uint32_t bits(uint32_t seed, const char *name, const char *suffix, int64_t index) {
-    uint32_t key = 2166136261u ^ seed;
-    for (const char *c = name; *c; c++)
-        key = (key ^ (uint8_t)*c) * 16777619u;
-    for (const char *c = suffix; *c; c++)
-        key = (key ^ (uint8_t)*c) * 16777619u;
-    uint32_t x = (uint32_t)index * 0x9E3779B1u + key;
-    x ^= x >> 16;
-    x *= 0x7FEB352Du;
-    x ^= x >> 15;
-    x *= 0x846CA68Bu;
-    return x ^ x >> 16;
-}
-
-static float uniform(uint32_t seed, const char *name, int64_t index) {
-    return (float)(bits(seed, name, "", index) >> 8) * 0x1p-24f - 0.5f;
-}
 
 static void parameter_fill(uint32_t seed, const qs_parameter *parameter, float *values) {
     const int64_t count = qs_shape_count(&parameter->shape);
@@ -39,7 +20,7 @@ static void parameter_fill(uint32_t seed, const qs_parameter *parameter, float *
     }
     if (parameter->role == QS_SCALE) centre = 1;
     for (int64_t i = 0; i < count; i++)
-        values[i] = centre + scale * uniform(seed, parameter->name, i);
+        values[i] = centre + scale * hash_uniform(seed, parameter->name, i);
 }
 
 /* ---- One step -------------------------------------------------------------------------------------------------------------- */
@@ -54,9 +35,9 @@ static void inputs_fill(one_step *here, uint32_t seed, int size) {
         if (parameter->gradient != QS_ROLE_COUNT) parameter_fill(seed, parameter, masters + parameter->offset);
     }
     for (int64_t i = 0; i < BATCH * size * size * 3; i++)
-        images[i] = 4 * uniform(seed, "images", i);
+        images[i] = 4 * hash_uniform(seed, "images", i);
     for (int64_t i = 0; i < BATCH; i++)
-        labels[i] = (int32_t)(bits(seed, "labels", "", i) % 10);
+        labels[i] = (int32_t)(hash_bits(seed, "labels", "", i) % 10);
     assert_ok(qs_executor_write(here->executor, schedule->masters, 0, schedule->buffer[schedule->masters].bytes, masters));
     assert_ok(qs_executor_write(here->executor, schedule->input[0], 0, schedule->buffer[schedule->input[0]].bytes, images));
     assert_ok(qs_executor_write(here->executor, schedule->target, 0, sizeof labels, labels));
@@ -80,14 +61,14 @@ static int64_t tokens_fill(one_step *here, uint32_t seed) {
         const bool keep = qs_graph_integers(here->graph, k) == QS_KEEP;
         for (int i = 0; i < rows * LENGTH; i++)
             values[i] = keep ? i % LENGTH < LENGTH - 2 * (i / LENGTH % BATCH)
-                             : (int32_t)(bits(seed, samples->input[k].name, "", i) % (k ? 2 : VOCABULARY));
+                             : (int32_t)(hash_bits(seed, samples->input[k].name, "", i) % (k ? 2 : VOCABULARY));
         assert_ok(qs_executor_write(here->executor, schedule->input[k], 0, (size_t)(rows * LENGTH) * sizeof *values, values));
     }
     const bool positions = samples->target.kind == QS_TARGET_CLASS_PER_POSITION;
     const int labels = positions ? BATCH * LENGTH : BATCH;
     for (int i = 0; i < labels; i++) {
         values[i] =
-            positions && i % 5 == 4 ? samples->target.ignored : (int32_t)(bits(seed, "labels", "", i) % (positions ? VOCABULARY : 2));
+            positions && i % 5 == 4 ? samples->target.ignored : (int32_t)(hash_bits(seed, "labels", "", i) % (positions ? VOCABULARY : 2));
         counted += values[i] >= 0;
     }
     assert_ok(qs_executor_write(here->executor, schedule->target, 0, (size_t)labels * sizeof *values, values));
@@ -109,18 +90,6 @@ static int64_t step_run(one_step *out, bench *here, const char *model, int size,
 
 /* ---- Comparison ------------------------------------------------------------------------------------------------------------- */
 
-/* Part of a tensor's largest gradient. Values pass as many layers forward and backward as the graph is deep (resnet8: 28), each rounding
- * sums of up to 4·32·32 = 4096 terms of random sign, whose error grows with the root of the length: 2^-24 × 28 × sqrt(4096) = 1.1e-4.
- * The seeds keep every branch (ReLU, max pool) clear of such errors. A wrong term, factor or order shows as 1e-2 and more. */
-static double tolerance_of(const qs_graph *graph) {
-    int *depth = calloc((size_t)graph->nodes, sizeof *depth);
-    assert_non_null(depth);
-    qs_graph_depths(graph, depth);
-    const double tolerance = 0x1p-24 * 64 * depth[graph->nodes - 1];
-    free(depth);
-    return tolerance;
-}
-
 static const qs_parameter *parameter_named(const qs_graph *graph, const char *name) {
     for (int i = 0; i < graph->parameters; i++) {
         if (strcmp(graph->parameter[i].name, name) == 0) return &graph->parameter[i];
@@ -133,18 +102,11 @@ static void read_exactly(FILE *file, void *data, size_t bytes) {
     assert_int_equal(fread(data, 1, bytes, file), bytes);
 }
 
-static double largest(const float *values, int64_t count) {
-    double most = 0;
-    for (int64_t i = 0; i < count; i++)
-        most = fmax(most, fabs((double)values[i]));
-    return most;
-}
-
 /* Every element takes part in each signed sum; errors of random sign add up as the root of their number, 4 sigma allowed. */
 static void sums_compare(uint32_t seed, const char *name, const float *actual, int64_t count, const double *expected, double bound) {
     double sum[SIGNS] = {0};
     for (int64_t i = 0; i < count; i++) {
-        const uint32_t sign = bits(seed, name, ".signs", i);
+        const uint32_t sign = hash_bits(seed, name, ".signs", i);
         for (int s = 0; s < SIGNS; s++)
             sum[s] += sign >> s & 1 ? -(double)actual[i] : (double)actual[i];
     }
@@ -166,17 +128,7 @@ static void tensor_compare(FILE *file, uint32_t seed, const qs_graph *graph, con
     const qs_parameter *parameter = parameter_named(graph, name);
     assert_int_equal(qs_shape_count(&parameter->shape), count);
     const float *actual = gradients + parameter->offset;
-    double magnitude = largest(actual, count);
-    if (parameter->role == QS_SHIFT) { /* its terms may cancel; those of the scale's gradient are as large */
-        const qs_parameter *scale = qs_graph_parameter(graph, parameter->node, QS_SCALE);
-        magnitude = fmax(magnitude, largest(gradients + scale->offset, count));
-    }
-    if (parameter->role == QS_BIAS) { /* so may those of a bias of keys, which shifts all scores of a query alike */
-        const qs_parameter *weights = qs_graph_parameter(graph, parameter->node, QS_WEIGHTS);
-        const double terms = largest(gradients + weights->offset, qs_shape_count(&weights->shape));
-        if (magnitude < 0x1p-10 * terms) magnitude = terms;
-    }
-    const double bound = tolerance_of(graph) * magnitude;
+    const double bound = tolerance_of(graph) * magnitude_of(graph, parameter, gradients);
     for (int64_t i = 0; i < count; i += stride) {
         float expected;
         read_exactly(file, &expected, sizeof expected);
