@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* qsync eval: how well saved weights do on a data set's test part, in fp32. */
+/* qsync eval: how well saved weights do on a data set's test part, in fp32 or in the formats of a plan. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,10 +53,14 @@ static qs_status evaluated_in_formats(const eval_work *work, const worker *here,
     QS_GOTO(qs_plan_read(work->plan_file, &plan));
     if (plan.classes == 0) QS_GOTO(qs_fail(QS_MISMATCH, "%s: a plan without classes has no formats", work->plan_file));
     QS_GOTO(job_model_open(job, &graph));
-    QS_GOTO(qs_allocate((size_t)graph->trained_elements, sizeof *trained, &trained));
+    QS_GOTO(qs_allocate((size_t)(graph->trained_elements + graph->frozen_elements), sizeof *trained, &trained));
     QS_GOTO(qs_allocate((size_t)graph->statistics_elements, sizeof *statistics, &statistics));
     QS_GOTO(qs_weights_read(work->weights, graph, trained, statistics));
-    QS_GOTO(qs_plan_bind(&plan, work->plan_class ? work->plan_class : plan.class_[0].class_name, graph, &recipe));
+    const char *name = work->plan_class ? work->plan_class : plan.class_[0].class_name;
+    QS_GOTO(qs_plan_bind(&plan, name, graph, &recipe));
+    const qs_class_plan *class_ = qs_plan_class(&plan, name);
+    if (class_ && class_->tensors > 0)
+        qs_log(QS_LOG_WARNING, "class %s gives tensors formats of their own, which are of training: evaluation has them in fp32", name);
     const qs_calibration_options options = {.graph = graph,
                                             .trained = trained,
                                             .statistics = statistics,

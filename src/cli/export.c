@@ -146,7 +146,7 @@ static qs_status work_read(export_work *work, int argc, char **argv, bool *done)
 /* ---- The verb -------------------------------------------------------------------------------------------------------------------- */
 
 static qs_status weights_read(export_work *work) {
-    QS_TRY(qs_allocate((size_t)work->graph->trained_elements, sizeof *work->trained, &work->trained));
+    QS_TRY(qs_allocate((size_t)(work->graph->trained_elements + work->graph->frozen_elements), sizeof *work->trained, &work->trained));
     QS_TRY(qs_allocate((size_t)work->graph->statistics_elements, sizeof *work->statistics, &work->statistics));
     qs_graph_initialize(work->graph, 1, work->trained, work->statistics);
     return qs_weights_read(work->weights, work->graph, work->trained, work->statistics);

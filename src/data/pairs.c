@@ -376,28 +376,37 @@ static qs_status target_describe(const pair_request *request, const qs__array *a
 /* What the arrays of a part say; forms are settled by it. */
 static qs_status part_describe(const pair_request *request, part_arrays *part, qs_data_description *out) {
     const int inputs = part->arrays - 1;
-    bool images = false;
+    bool images = false, bytes = false;
     int64_t length = 0;
     out->samples.inputs = inputs;
     for (int i = 0; i < inputs; i++) {
         qs_input *input = &out->samples.input[i];
         QS_TRY(input_describe(&part->array[i], &part->form[i], input));
         images |= part->form[i] <= FORM_CHW;
+        bytes |= input->type == QS_INPUT_U8;
         if (length == 0 && input->rank < 3) length = input->extent[0];
     }
     QS_TRY(target_describe(request, &part->array[inputs], &part->form[inputs], length, &out->samples.target));
     snprintf(out->samples.unit, sizeof out->samples.unit, "%s", images ? "images" : "samples");
-    for (int i = 0; i < QS_DATA_MOST_CHANNELS && out->samples.input[0].type == QS_INPUT_U8; i++)
+    for (int i = 0; i < QS_DATA_MOST_CHANNELS && bytes; i++)
         out->deviation[i] = 1;
     return QS_OK;
 }
 
-/* Both parts have the same inputs; bounds and classes hold for both. */
-static qs_status parts_join(const part_arrays *test, const qs_data_description *has, qs_data_description *out) {
+/* Both parts have the same inputs, by their names where each has an archive, whose order nobody chooses; bounds and classes hold for
+ * both. */
+static qs_status parts_join(const pair_request *request, const part_arrays *test, const qs_data_description *has,
+                            qs_data_description *out) {
     qs_samples *all = &out->samples;
+    if (all->inputs != has->samples.inputs)
+        return qs_fail(QS_BAD_FILE, "%s: its part to test has %d inputs, that to train on %d: name them, input=NAME for each",
+                       test->array[0].label, has->samples.inputs, all->inputs);
     for (int i = 0; i < all->inputs; i++) {
         qs_input *a = &all->input[i];
         const qs_input *b = &has->samples.input[i];
+        if (request->file[QS_PART_TEST] && all->inputs > 1 && strcmp(a->name, b->name) != 0)
+            return qs_fail(QS_BAD_FILE, "%s: input %d to train on is \"%s\", to test \"%s\": name them, input=NAME for each",
+                           test->array[i].label, i + 1, a->name, b->name);
         bool same = a->type == b->type && a->rank == b->rank;
         for (int k = 0; same && k < a->rank; k++)
             same = a->extent[k] == b->extent[k];
@@ -422,7 +431,7 @@ static qs_status pair_describe(const qs__source *source, const qs__request *requ
     QS_GOTO(part_describe(&ask, &training, &is));
     QS_GOTO(part_open(request, &ask, QS_PART_TEST, integers_wanted, &test));
     QS_GOTO(part_describe(&ask, &test, &other));
-    QS_GOTO(parts_join(&test, &other, &is));
+    QS_GOTO(parts_join(&ask, &test, &other, &is));
     snprintf(is.name, sizeof is.name, "%s", request->name);
     *out = is;
 done:

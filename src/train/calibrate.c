@@ -92,7 +92,8 @@ done:
 
 static qs_status weights_put(const qs__program *program, const qs_graph *graph, const float *trained, const float *statistics) {
     const qs_schedule *schedule = program->schedule;
-    QS_TRY(qs_executor_write(program->executor, schedule->masters, 0, (size_t)graph->trained_elements * sizeof *trained, trained));
+    const int64_t weights = graph->trained_elements + graph->frozen_elements;
+    if (weights > 0) QS_TRY(qs_executor_write(program->executor, schedule->masters, 0, (size_t)weights * sizeof *trained, trained));
     if (graph->statistics_elements == 0) return QS_OK;
     return qs_executor_write(program->executor, schedule->running, 0, (size_t)graph->statistics_elements * sizeof *statistics, statistics);
 }

@@ -23,6 +23,11 @@ exported later '.opset == 21 and .ir_version == 10' "$work/run" --opset 21
 exported apart '.opset == 17' "$work/run" --external
 [ -s "$work/apart.onnx.data" ] || fail "--external: no file of values"
 exported whole '.opset == 17' "$work/run" --normalise --form training
+# Constants, as imported models have them, are exported as other weights are.
+"$QSYNC" inspect lenet5 --input 3x32x32 --graph "$work/lenet5.json" > "$work/out" || fail "inspect --graph"
+jq 'del(.signature, .tensors) | (.operators[] | select(.name == "fc1")).parameters.weights = {constant: true}' "$work/lenet5.json" > "$work/frozen.json"
+exported constant '.opset == 17' --model "$work/frozen.json" --weights "$work/run/weights.safetensors"
+cmp "$work/plain.onnx" "$work/constant.onnx" || fail "a model with constants is exported otherwise"
 grep -q 'conv1.weight' "$work/plain.onnx" || fail "initializers have other names than weights"
 "$QSYNC" export "$work/run" --out "$work/plain.onnx" > "$work/out" 2> "$work/err" || fail "export in words"
 grep -q 'lenet5, .* nodes, opset 17' "$work/out" || { cat "$work/out"; fail "the summary in words"; }
@@ -38,6 +43,9 @@ exported plain_again '.integer == 0 and .class == ""' "$work/run" --fp32
 cmp "$work/plain.onnx" "$work/plain_again.onnx" || fail "--fp32 is not what a plan of fp32 gives"
 "$QSYNC" eval "$work/run/weights.safetensors" --dataset shapes --test-limit 64 --plan "$work/plan.json" --json > "$work/out" || fail "eval --plan"
 jq -e '.samples == 64 and .loss > 0' "$work/out" > /dev/null || { cat "$work/out"; fail "eval --plan: what it found"; }
+"$QSYNC" eval "$work/run/weights.safetensors" --model "$work/frozen.json" --dataset shapes --test-limit 64 --plan "$work/plan.json" --json \
+    > "$work/again" || fail "eval --plan of a model with constants"
+cmp "$work/out" "$work/again" || fail "eval --plan: constants are not weights of the model"
 planned bf16
 exported half '.opset == 17 and .half == 5 and .integer == 0' "$work/run" --plan "$work/plan.json"
 planned int4:shift4
@@ -49,6 +57,8 @@ exported transformed '.opset == 17 and .transformed == 5 and .integer == 0' "$wo
 echo '{"schema": "qsync/plan/2", "classes": {"single": {"operators": {}, "tensors": {"conv1.weights": {"value": "e4m3fn"},
     "fc1.weights": {"value": "bf16"}, "fc1": {"value": "bf16"}, "fc2.weights": {"value": "fp(4,3,4)"}}}}}' > "$work/plan.json"
 exported assigned '.opset == 19 and .float8 == 1 and .half == 1 and .integer == 0' "$work/run" --plan "$work/plan.json"
+"$QSYNC" eval "$work/run/weights.safetensors" --dataset shapes --test-limit 64 --plan "$work/plan.json" > "$work/out" 2> "$work/err" || fail "eval of tensors"
+grep -q 'class single gives tensors formats of their own' "$work/err" || { cat "$work/err"; fail "eval --plan does not say what it leaves out"; }
 
 refused() { # MESSAGE ARGUMENTS...
     message=$1

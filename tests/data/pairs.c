@@ -113,6 +113,9 @@ TEST(images_and_classes) {
     assert_ok(qs_dataset_describe("npy:x.npy,y.npy", test_folder, &is));
     assert_int_equal(is.samples.target.classes, 7);
     assert_true(is.deviation[2] == 1 && is.mean[2] == 0);
+    npy_write("ids.npy", 1, "<i8", "(20, 4)", ids, sizeof ids);
+    assert_ok(qs_dataset_describe("npy:ids.npy,x.npy,y.npy", test_folder, &is));
+    assert_true(is.deviation[2] == 1 && is.mean[2] == 0); /* wherever the images stand */
 }
 
 /* Names say which array is what; arrays of the test part may lie in the same file; ids have a bound, flags too. */
@@ -129,6 +132,8 @@ TEST(archives) {
     static const char *const names[] = {"ids", "keep", "y", "ids_test", "keep_test", "y_test"};
     npz_write("set.npz", false, 6, names, array);
     npz_write("stored.npz", true, 3, names, array);
+    npz_write("turned.npz", true, 3, (const char *const[]){"keep", "ids", "y"}, (const bytes[]){array[1], array[0], array[2]});
+    expect_bad_file("npz:stored.npz,test=turned.npz", test_folder, QS_PART_TRAINING, "input 1 to train on is \"ids\", to test \"keep\"");
     for (int i = 0; i < 6; i++)
         free(array[i].data);
     load("npz:set.npz", QS_PART_TRAINING, &set);

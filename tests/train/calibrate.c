@@ -92,4 +92,21 @@ static void formats_of_a_plan_are_near(void **state) {
     free(list);
 }
 
-TEST_MAIN_WITH(set_up, tear_down, ranges_are_those_of_values, formats_of_a_plan_are_near)
+/* Constants of imported models lie behind what is trained: they are weights of an evaluation like all others. */
+static void constants_count(void **state) {
+    fixture *here = *state;
+    const qs_calibration_options options = options_of(here);
+    const qs_parameter_origin constant = {.constant = true};
+    const int64_t weights = here->graph->trained_elements;
+    qs_evaluation trained, frozen;
+    assert_ok(qs_calibrate(&options, here->device, NULL, &trained));
+    for (int i = 0; i < here->graph->parameters; i++)
+        if (here->graph->parameter[i].gradient != QS_ROLE_COUNT && i % 2 == 0) assert_ok(qs_graph_origin_set(here->graph, i, &constant));
+    assert_true(here->graph->frozen_elements > 0);
+    assert_int_equal(here->graph->trained_elements + here->graph->frozen_elements, weights);
+    qs_graph_initialize(here->graph, 7, here->trained, here->statistics);
+    assert_ok(qs_calibrate(&options, here->device, NULL, &frozen));
+    assert_true(frozen.loss == trained.loss && frozen.accuracy == trained.accuracy);
+}
+
+TEST_MAIN_WITH(set_up, tear_down, ranges_are_those_of_values, formats_of_a_plan_are_near, constants_count)
