@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "bytes.h"
 #include "qsync/onnx_import.h"
 
 static const double bound = 1e-4; /* sums of fp32 in another order: far less; an operator that is another one: far more */
@@ -128,6 +129,70 @@ TEST(what_nodes_became) {
     qs_onnx_imported_release(&vit);
 }
 
+/* The one row of RoBERTa's table of token types stands at all positions, and stays the parameter that the file has. */
+TEST(a_table_of_one_row) {
+    qs_onnx_imported roberta = imported("roberta-class.onnx:length=8");
+    const qs_named_tensor *types = NULL;
+    for (size_t i = 0; i < roberta.weights.count; i++)
+        if (strstr(roberta.weights.tensors[i].name, "token_type_embeddings.weight")) types = &roberta.weights.tensors[i];
+    assert_non_null(types);
+    const qs_shape one_row = qs_shape_of(2, (int64_t)1, (int64_t)16);
+    assert_true(qs_shape_equal(&types->tensor.shape, &one_row));
+    qs_onnx_imported_release(&roberta);
+}
+
+/* Writes bytes to a file whose name ends in XXXXXX.onnx, and imports it. */
+static qs_status imported_bytes(bytes model, qs_onnx_imported *out) {
+    char path[] = "written-XXXXXX.onnx";
+    const int file = mkstemps(path, 5);
+    assert_true(file >= 0 && write(file, model.data, model.count) == (ssize_t)model.count && close(file) == 0);
+    const qs_status status = qs_onnx_import(path, true, out);
+    unlink(path);
+    free(model.data);
+    return status;
+}
+
+/* A factor of each position of an image, which has as many positions as channels, is none of channels. */
+TEST(gates_of_positions) {
+    const int64_t one = 1, both[] = {2, 3};
+    bytes graph = {0}, nodes[4] = {node_of("ReduceMean", "x", "mean"), node_of("Sigmoid", "mean", "factor"),
+                                   node_of("Mul", "x,factor", "gated"), node_of("ReduceMean", "gated", "y")};
+    put_message(&nodes[0], 5, attribute_ints("axes", 1, &one));
+    put_message(&nodes[3], 5, attribute_ints("axes", 2, both));
+    for (int i = 0; i < 4; i++)
+        put_message(&graph, 1, nodes[i]);
+    put_text(&graph, 2, "graph");
+    put_message(&graph, 11, value_of("x", QS_ONNX_FLOAT, 4, (const int64_t[]){-1, 4, 2, 2}));
+    put_message(&graph, 12, value_of("y", QS_ONNX_FLOAT, 4, (const int64_t[]){-1, 4, 1, 1}));
+    qs_onnx_imported out;
+    assert_ok(imported_bytes(model_of(graph, 8, 13), &out));
+    const qs_shape positions = qs_shape_of(4, (int64_t)QS_GRAPH_BATCH, (int64_t)1, (int64_t)2, (int64_t)2);
+    int gates = 0;
+    for (int i = 0; i < out.graph.operators; i++)
+        for (int k = 0; strcmp(out.graph.operator_[i].op, "gate") == 0 && k < i; k++)
+            if (strcmp(out.graph.operator_[k].name, out.graph.operator_[i].input[1]) == 0)
+                gates += qs_shape_equal(&out.graph.operator_[k].shape, &positions);
+    assert_int_equal(gates, 1);
+    qs_onnx_imported_release(&out);
+}
+
+/* Ids that read rows of a table, and pick positions of a value as well. */
+TEST(ids_of_a_value) {
+    static const float table[8] = {0};
+    const int64_t extent[] = {4, 2};
+    bytes graph = {0}, picks = node_of("Gather", "rows,ids", "y");
+    put_message(&picks, 5, attribute_int("axis", 1));
+    put_message(&graph, 1, node_of("Gather", "table,ids", "rows"));
+    put_message(&graph, 1, picks);
+    put_text(&graph, 2, "graph");
+    put_message(&graph, 5, tensor_of("table", QS_ONNX_FLOAT, 2, extent, table, sizeof table));
+    put_message(&graph, 11, value_of("ids", QS_ONNX_INT64, 2, (const int64_t[]){-1, 4}));
+    put_message(&graph, 12, value_of("y", QS_ONNX_FLOAT, 4, (const int64_t[]){-1, -1, 4, 2}));
+    qs_onnx_imported out;
+    assert_refused(imported_bytes(model_of(graph, 8, 13), &out), QS_UNSUPPORTED, "by ids that are not numbers of the file");
+    qs_onnx_imported_release(&out);
+}
+
 TEST(a_span_of_two_outputs) {
     qs_onnx_imported span = imported("bert-span.onnx:length=8");
     assert_int_equal(span.graph.target.kind, QS_TARGET_SPAN);
@@ -159,9 +224,9 @@ TEST(damaged_files) {
     for (size_t m = 0; m < sizeof names / sizeof *names; m++) {
         char path[1024], text[1100], changed[] = "damaged-XXXXXX.onnx", *data;
         const int file_length = (int)strcspn(names[m], ":");
-        size_t bytes;
+        size_t size;
         snprintf(path, sizeof path, "%s/tests/golden/onnx/%.*s", getenv("QS_SOURCE"), file_length, names[m]);
-        assert_ok(qs_file_read(path, 1 << 24, &data, &bytes));
+        assert_ok(qs_file_read(path, 1 << 24, &data, &size));
         const int file = mkstemps(changed, 5);
         assert_true(file >= 0 && close(file) == 0);
         snprintf(text, sizeof text, "%s%s", changed, names[m] + file_length);
@@ -169,21 +234,22 @@ TEST(damaged_files) {
             qs_onnx_imported out;
             const uint64_t key = qs_random_key(22, m, (uint64_t)i, 0);
             /* Half of them in the last quarter, where the names of inputs and outputs stand. */
-            const size_t at = (size_t)(key % bytes) / (i % 2 ? 4 : 1) + (i % 2 ? bytes - bytes / 4 : 0);
-            const char was = data[at % bytes];
-            data[at % bytes] = (char)(key >> 40);
-            const size_t length = i % 8 == 7 ? at % bytes : bytes;
+            const size_t at = (size_t)(key % size) / (i % 2 ? 4 : 1) + (i % 2 ? size - size / 4 : 0);
+            const char was = data[at % size];
+            data[at % size] = (char)(key >> 40);
+            const size_t length = i % 8 == 7 ? at % size : size;
             FILE *to = fopen(changed, "wb");
             assert_non_null(to);
             assert_int_equal(fwrite(data, 1, length, to), length);
             assert_int_equal(fclose(to), 0);
             if (qs_onnx_import(text, true, &out) != QS_OK) assert_true(qs_message()[0] && !strchr(qs_message(), '\n'));
             qs_onnx_imported_release(&out);
-            data[at % bytes] = was;
+            data[at % size] = was;
         }
         unlink(changed);
         free(data);
     }
 }
 
-TEST_MAIN(exports_of_pytorch, models_at_hand, another_list, what_nodes_became, a_span_of_two_outputs, refusals, damaged_files)
+TEST_MAIN(exports_of_pytorch, models_at_hand, another_list, what_nodes_became, a_table_of_one_row, gates_of_positions, ids_of_a_value,
+          a_span_of_two_outputs, refusals, damaged_files)

@@ -350,8 +350,9 @@ static void with_numbers(qs__import *one, const qs__node *node, pair kind, qs__v
 
 /* ---- Two values ----------------------------------------------------------------------------------------------------------- */
 
-/* The wider value first. Repeats the narrower along axes of one index, seen in three groups of factors of which it has all or none. */
-static int repeated(qs__import *one, const qs__value *wide, qs__value *narrow, qs_shape *shape) {
+/* The wider value first. Repeats the narrower along axes of one index, seen in three groups of factors of which it has all or none: the
+ * source of it in the shape `from`, and the shape that it comes to. */
+static int repeated(qs__import *one, const qs__value *wide, qs__value *narrow, qs_shape *from, qs_shape *shape) {
     qs__layout a = wide->layout, b = narrow->layout;
     int of[QS__MOST_FACTORS], order[QS__MOST_FACTORS], count = 0;
     bool has[QS__MOST_FACTORS] = {false};
@@ -384,20 +385,20 @@ static int repeated(qs__import *one, const qs__value *wide, qs__value *narrow, q
         full[at] = extent[r];
         part[at] = there[r] ? extent[r] : 1;
     }
-    const qs_shape from = runs == 3   ? qs_shape_of(4, (int64_t)1, part[2], part[0], part[1])
-                          : runs == 2 ? qs_shape_of(3, (int64_t)1, part[2], part[0])
-                                      : qs_shape_of(2, (int64_t)1, part[2]);
+    *from = runs == 3   ? qs_shape_of(4, (int64_t)1, part[2], part[0], part[1])
+            : runs == 2 ? qs_shape_of(3, (int64_t)1, part[2], part[0])
+                        : qs_shape_of(2, (int64_t)1, part[2]);
     *shape = runs == 3   ? qs_shape_of(4, (int64_t)1, full[2], full[0], full[1])
              : runs == 2 ? qs_shape_of(3, (int64_t)1, full[2], full[0])
                          : qs_shape_of(2, (int64_t)1, full[2]);
-    return qs__seen_as(one, narrow, &from);
+    return qs__seen_as(one, narrow, from);
 }
 
 /* A value whose axes of one index are repeated as another has them. */
 static qs__value expand(qs__import *one, const qs__value *wide, qs__value *narrow) {
     qs__value out = *wide;
-    qs_shape shape = {0};
-    const int source = repeated(one, wide, narrow, &shape);
+    qs_shape from, shape = {0};
+    const int source = repeated(one, wide, narrow, &from, &shape);
     if (shape.axes == 0) return out;
     out.source = qs__make(one, "expand", NULL, 1, &source, shape);
     if (shape.axes > 2) qs__set(one, out.source, "height", (double)shape.dim[2]);
@@ -432,14 +433,14 @@ static void with_value(qs__import *one, const qs__node *node, pair kind, qs__val
     }
     if (kind == MULTIPLY && (is_narrower(y, x) || is_narrower(x, y))) {
         qs__value *wide = is_narrower(y, x) ? x : y, *narrow = wide == x ? y : x;
-        qs_shape shape = {0}, seen;
+        qs_shape from, shape = {0}, seen;
         qs__value as = *wide;
-        const int gate = repeated(one, wide, narrow, &shape);
+        const int gate = repeated(one, wide, narrow, &from, &shape);
         if (shape.axes == 0) return;
         /* An image keeps its four axes. */
         int source, smaller = gate;
         if (wide->shape.axes == 4 && shape.axes == 3 && wide->shape.dim[1] == shape.dim[1]) {
-            const bool positions = qs__layout_count(&narrow->layout) != shape.dim[1];
+            const bool positions = from.dim[1] != shape.dim[1];
             seen = qs_shape_of(4, (int64_t)1, positions ? (int64_t)1 : shape.dim[1], positions ? wide->shape.dim[2] : (int64_t)1,
                                positions ? wide->shape.dim[3] : (int64_t)1);
             smaller = qs__seen_as(one, narrow, &seen);

@@ -77,7 +77,8 @@ static int span_of(qs__import *one) {
         rank[i] = qs__extents_of(one, value, extent[i]);
         for (int at = one->value[value].producer; at >= 0; at = one->value[value].producer) {
             const char *op = one->node[at].op;
-            value = one->node[at].input[0];
+            value = one->node[at].inputs > 0 ? one->node[at].input[0] : -1;
+            if (value < 0) return -1;
             if (strcmp(op, "Split") == 0 || strcmp(op, "Gather") == 0 || strcmp(op, "Slice") == 0) break;
             if (strcmp(op, "Squeeze") != 0 && strcmp(op, "Identity") != 0 && strcmp(op, "Reshape") != 0) return -1;
         }
@@ -112,6 +113,18 @@ static qs_status output_choose(qs__import *one, const char *wanted, bool *span) 
 
 /* ---- Inputs --------------------------------------------------------------------------------------------------------------- */
 
+/* The table that a node reads rows of by ids of an input, and that input; NULL: it is no such node. */
+static const qs__value *table_of_ids(const qs__import *one, const qs__node *node, int *ids) {
+    if (node->dead || strcmp(node->op, "Gather") != 0 || node->inputs < 2 || node->input[0] < 0 || node->input[1] < 0) return NULL;
+    const qs__value *table = &one->value[node->input[0]];
+    *ids = node->input[1];
+    for (int at = one->value[*ids].producer; at >= 0 && strcmp(one->node[at].op, "Cast") == 0; at = one->value[*ids].producer) {
+        if (one->node[at].inputs < 1 || one->node[at].input[0] < 0) return NULL;
+        *ids = one->node[at].input[0];
+    }
+    return table->kind == QS__NUMBERS && table->tensor->rank == 2 && one->value[*ids].producer < 0 ? table : NULL;
+}
+
 /* Where an input stands among the record's: values, ids, token types, which positions count. */
 static int place_of(const qs__import *one, int v) {
     const qs_onnx_value *is = &one->model->graph.value[v];
@@ -119,21 +132,17 @@ static int place_of(const qs__import *one, int v) {
     if (!one->value[v].is_ids) return 1 << 30;
     int64_t rows = INT32_MAX;
     for (int n = 0; n < one->nodes; n++) {
-        const qs__node *node = &one->node[n];
-        if (!node->dead && strcmp(node->op, "Gather") == 0 && node->input[1] == v) rows = one->value[node->input[0]].tensor->dim[0];
+        int ids = -1;
+        const qs__value *table = table_of_ids(one, &one->node[n], &ids);
+        if (table && ids == v) rows = table->tensor->dim[0];
     }
     return rows > 1 << 20 ? 1 : (1 << 20) - (int)rows + 1;
 }
 
 static void ids_find(qs__import *one) {
     for (int n = 0; n < one->nodes; n++) {
-        const qs__node *node = &one->node[n];
-        if (node->dead || strcmp(node->op, "Gather") != 0 || node->input[0] < 0 || node->input[1] < 0) continue;
-        const qs__value *table = &one->value[node->input[0]];
-        int ids = node->input[1];
-        for (int at = one->value[ids].producer; at >= 0 && strcmp(one->node[at].op, "Cast") == 0; at = one->value[ids].producer)
-            ids = one->node[at].input[0];
-        if (table->kind == QS__NUMBERS && table->tensor->rank == 2 && one->value[ids].producer < 0) one->value[ids].is_ids = true;
+        int ids = -1;
+        if (table_of_ids(one, &one->node[n], &ids)) one->value[ids].is_ids = true;
     }
 }
 
@@ -423,7 +432,7 @@ done:
     return status;
 }
 
-/* Inputs that nobody reads any more go, unless they are the first. */
+/* Inputs that nobody reads any more go. */
 static void inputs_prune(qs__import *one) {
     qs_graph_record *graph = &one->out->graph;
     int kept = 0;

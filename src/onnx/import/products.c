@@ -46,7 +46,7 @@ static bool linear(qs__import *one, qs__value *x, int axis, qs__value *matrix, c
     int source;
     qs__layout_merge(&matrix->layout);
     const int64_t inputs = qs__extent(matrix, 1), outputs = qs__extent(matrix, 0);
-    if (qs__extent(x, axis) != inputs) {
+    if (qs__extent(x, axis) != inputs || inputs < 1) {
         qs__refuse_node(one, "%lld columns against %lld", (long long)qs__extent(x, axis), (long long)inputs);
         return false;
     }
@@ -385,12 +385,36 @@ static bool position_rows(qs__import *one, const qs__node *node, const qs__value
     return true;
 }
 
+/* The table of one row, as of token types where a model has but one, where whoever reads its row at all positions adds it to a value that has
+ * the positions: then the row stands for its repetitions, and is the parameter that the file has. */
+static bool only_row(qs__import *one, const qs__node *node, const qs__value *table, const qs_onnx_tensor *ids) {
+    const int row = node->output[0];
+    int64_t sum[QS__MOST_RANK], other[QS__MOST_RANK];
+    if (qs__extent(table, 0) != 1 || ids->rank >= QS__MOST_RANK) return false;
+    for (int n = 0; n < one->nodes; n++) {
+        const qs__node *reader = &one->node[n];
+        for (int i = 0; i < reader->inputs && !reader->dead; i++) {
+            if (reader->input[i] != row) continue;
+            if (strcmp(reader->op, "Add") != 0 || reader->inputs != 2) return false;
+            const int rank = qs__extents_of(one, reader->output[0], sum);
+            if (rank < 0 || qs__extents_of(one, reader->input[1 - i], other) != rank || memcmp(sum, other, (size_t)rank * sizeof *sum) != 0)
+                return false;
+        }
+    }
+    qs__value out = *table;
+    qs__layout_remove(&out.layout, 0);
+    for (int a = 0; a < ids->rank; a++)
+        qs__layout_insert(&out.layout, 0);
+    qs__pass_on(one, node, &out);
+    return true;
+}
+
 void qs__import_Gather(qs__import *one, const qs__node *node) {
     const qs__value *from = qs__read_by(one, node, 0), *ids = qs__read_by(one, node, 1);
     int64_t first = 0;
     if (!from || !ids || from->kind == QS__UNKNOWN || ids->kind == QS__UNKNOWN) return;
     const int axis = qs__axis_at(one, qs__int(one, node, "axis", 0), qs__rank(from));
-    const bool table = from->kind == QS__NUMBERS && from->rows == 0 && qs__rank(from) == 2 && axis == 0 && from->layout.axis[0].count == 1;
+    const bool table = from->kind == QS__NUMBERS && from->rows == 0 && qs__rank(from) == 2 && axis == 0 && from->layout.axis[0].count <= 1;
     if (table && ids->kind == QS__INTEGERS && qs__rank(ids) == 2) {
         embedding(one, node, from, ids);
         return;
@@ -399,7 +423,8 @@ void qs__import_Gather(qs__import *one, const qs__node *node) {
         qs__note(one, "%s is read by where ids that are no padding stand: padding must stand behind them", from->tensor->name);
         return;
     }
-    if (table && ids->kind == QS__NUMBERS && position_rows(one, node, from, ids->tensor)) return;
+    if (table && ids->kind == QS__NUMBERS && (only_row(one, node, from, ids->tensor) || position_rows(one, node, from, ids->tensor)))
+        return;
     if (from->kind == QS__NUMBERS && ids->kind == QS__NUMBERS && qs__evaluate(one, node)) return;
     qs__value x;
     if (!qs__flow_in(one, node, 0, &x)) return;

@@ -285,7 +285,7 @@ void qs__import_Slice(qs__import *one, const qs__node *node) {
             return;
         }
         if (qs__axis_is_batched(&x.layout, axis) && first == 0 && ends[i] >= all) continue;
-        qs__cut(one, &x, axis, first, (end - first + step - 1) / step, step);
+        qs__cut(one, &x, axis, first, (end - first - 1) / step + 1, step);
     }
     qs__pass_on(one, node, &x);
 }
