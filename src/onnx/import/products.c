@@ -385,8 +385,8 @@ static bool position_rows(qs__import *one, const qs__node *node, const qs__value
     return true;
 }
 
-/* The table of one row, as of token types where a model has but one, where whoever reads its row at all positions adds it to a value that has
- * the positions: then the row stands for its repetitions, and is the parameter that the file has. */
+/* The table of one row, as of token types where a model has but one, where whoever reads its row at all positions adds it to a value that
+ * has the positions: then the row stands for its repetitions, and is the parameter that the file has. */
 static bool only_row(qs__import *one, const qs__node *node, const qs__value *table, const qs_onnx_tensor *ids) {
     const int row = node->output[0];
     int64_t sum[QS__MOST_RANK], other[QS__MOST_RANK];
