@@ -11,6 +11,10 @@
 enum { NODE = 1, GRAPH_NAME = 2, INITIALIZER = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12, VALUE_INFO = 13, SPARSE_INITIALIZER = 15 };
 enum { INPUT = 1, OUTPUT = 2, NAME = 3, OPERATOR = 4, ATTRIBUTE = 5, DOMAIN = 7, OVERLOAD = 8, NODE_FIELDS = 9 };
 
+/* Inputs and outputs of functions that all calls of a file may have together: each call keeps a table of its own, and functions that call
+ * functions grow like powers. */
+enum { MOST_FORMALS = 4 * QS_ONNX_MAX_NODES };
+
 /* A node between the rounds: names that it reads, its text, and the call that the text belongs to. */
 typedef struct pending {
     const char **input;
@@ -255,6 +259,9 @@ static qs_status call_make(qs__reader *reader, qs__call *caller, const qs__funct
     if (node->inputs > function->inputs || node->outputs > function->outputs)
         return qs_fail(QS_BAD_FILE, "%d inputs and %d outputs, but function \"%.64s\" has %d and %d", node->inputs, node->outputs,
                        function->name, function->inputs, function->outputs);
+    reader->formals += function->inputs + function->outputs;
+    if (reader->formals > MOST_FORMALS)
+        return qs_fail(QS_UNSUPPORTED, "calls of functions with more than %d inputs and outputs in all", MOST_FORMALS);
     QS_TRY(qs_allocate(1, sizeof *call, &call));
     call->list = reader->calls;
     reader->calls = call;

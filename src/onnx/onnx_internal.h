@@ -148,6 +148,7 @@ typedef struct qs__reader {
     qs__names function_names; /* "domain\nname\noverload" */
     const qs_onnx_opset *opset;
     int64_t nodes;      /* read so far */
+    int64_t formals;    /* names of functions that calls gave a meaning so far */
     qs__names prefixes; /* of calls */
     qs__call *calls;
 } qs__reader;

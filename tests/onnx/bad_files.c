@@ -328,6 +328,27 @@ TEST(functions_that_cannot_be) {
     }
     assert_int_equal(qs_onnx_open_bytes("bad.onnx", file.data, file.count, &model), QS_UNSUPPORTED);
     free(file.data);
+    /* Few bytes a call, but each call has a table of all that the function's text names. */
+    bytes names = {0};
+    graph = graph_begin();
+    for (int i = 0; i < 1000; i++) {
+        char name[16];
+        bytes_put(&names, name, (size_t)snprintf(name, sizeof name, i ? ",v%d" : "v%d", i));
+    }
+    bytes_put(&names, "", 1);
+    for (int i = 0; i < 4000; i++) {
+        char result[16];
+        snprintf(result, sizeof result, i ? "y%d" : "y", i);
+        put_message(&graph, 1, call_of("F", "x", result));
+    }
+    file = model_of(graph, 8, 13);
+    bytes wide = function_of("F", (const char *)names.data, "out");
+    put_message(&wide, 7, node_of("Relu", "v0", "out"));
+    put_message(&file, 25, wide);
+    assert_refused(qs_onnx_open_bytes("bad.onnx", file.data, file.count, &model), QS_UNSUPPORTED,
+                   "calls of functions with more than 4000000 inputs and outputs in all");
+    free(names.data);
+    free(file.data);
 }
 
 /* ---- External data ---- */

@@ -187,6 +187,78 @@ TEST(what_depends_on_the_batch_stays) {
     qs_onnx_release(&model);
 }
 
+/* Ones for every sample times the batch, and the batch for every sample: N samples are no sample N times over. */
+TEST(the_batch_as_a_number_stays) {
+    static const char *const ops[] = {"Mul", "Expand"};
+    for (size_t i = 0; i < COUNT_OF(ops); i++) {
+        qs_onnx_model model;
+        bytes graph = graph_begin();
+        put_message(&graph, 5, integers_of("zero", 1, (const int64_t[]){0}));
+        put_message(&graph, 1, node_of("Shape", "x", "shape"));
+        put_message(&graph, 1, node_of("Gather", "shape,zero", "batch"));
+        bytes fill = node_of("ConstantOfShape", "shape", "ones"), one = {0};
+        put_text(&one, 1, "value");
+        put_message(&one, 5, integers_of("", 1, (const int64_t[]){1}));
+        put_int(&one, 20, QS_ONNX_ATTRIBUTE_TENSOR);
+        put_message(&fill, 5, one);
+        put_message(&graph, 1, fill);
+        put_message(&graph, 1, node_of(ops[i], i == 0 ? "ones,batch" : "batch,shape", "number"));
+        bytes cast = node_of("Cast", "number", "real");
+        put_message(&cast, 5, attribute_int("to", QS_ONNX_FLOAT));
+        put_message(&graph, 1, cast);
+        put_message(&graph, 1, node_of("Mul", "x,real", "y"));
+        fold_graph(graph, 13, NULL, &model);
+        assert_int_equal(model.graph.nodes, 3);
+        assert_string_equal(model.graph.node[0].op, ops[i]);
+        assert_string_equal(shape_text(output_of(&model)), "N,4");
+        qs_onnx_release(&model);
+    }
+}
+
+TEST(an_extent_of_no_tensor_is_refused) {
+    static const int64_t times[] = {-1, INT64_C(1) << 60};
+    for (size_t i = 0; i < COUNT_OF(times); i++) {
+        qs_onnx_model model;
+        bytes graph = graph_begin();
+        put_message(&graph, 5, integers_of("times", 2, (const int64_t[]){1, times[i]}));
+        put_message(&graph, 1, node_of("Tile", "x,times", "a"));
+        put_message(&graph, 1, node_of("Split", "a", "y,z"));
+        bytes model_bytes = model_of(graph, 8, 11);
+        assert_ok(qs_onnx_open_bytes("small", model_bytes.data, model_bytes.count, &model));
+        assert_refused(qs_onnx_fold(&model, NULL), QS_BAD_FILE,
+                       "node that writes \"a\" (Tile): axis 1 of its result would have the extent");
+        qs_onnx_release(&model);
+        free(model_bytes.data);
+    }
+}
+
+/* A small file that asks for much: sums over the same 2^25 elements, of which each is computed as often as work is allowed. */
+TEST(work_is_bounded_however_few_bytes_ask_for_it) {
+    qs_onnx_model model;
+    bytes graph = graph_begin();
+    char sum[16], next[16];
+    put_message(&graph, 5, integers_of("extent", 1, (const int64_t[]){1 << 25}));
+    put_message(&graph, 5, integers_of("one", 1, (const int64_t[]){1}));
+    put_message(&graph, 1, node_of("Expand", "one,extent", "many"));
+    snprintf(sum, sizeof sum, "x");
+    for (int i = 0; i < 200; i++) {
+        char total[16], real[16], pair[40];
+        snprintf(total, sizeof total, "t%d", i);
+        snprintf(real, sizeof real, "r%d", i);
+        snprintf(next, sizeof next, i < 199 ? "s%d" : "y", i);
+        put_message(&graph, 1, node_of("ReduceSum", "many", total));
+        bytes cast = node_of("Cast", total, real);
+        put_message(&cast, 5, attribute_int("to", QS_ONNX_FLOAT));
+        put_message(&graph, 1, cast);
+        snprintf(pair, sizeof pair, "%s,%s", sum, real);
+        put_message(&graph, 1, node_of("Add", pair, next));
+        memcpy(sum, next, sizeof sum);
+    }
+    fold_graph(graph, 13, NULL, &model);
+    assert_true(count_of(&model.graph, "ReduceSum") >= 190 && count_of(&model.graph, "ReduceSum") < 200);
+    qs_onnx_release(&model);
+}
+
 TEST(open_extents_are_bound_by_name) {
     qs_onnx_model model;
     const int64_t dims[] = {-1, 3, -1, -1};
@@ -298,5 +370,6 @@ static int finish(void **state) {
 
 TEST_MAIN_WITH(NULL, finish, a_shape_that_is_computed_from_the_batch_resolves, a_fixed_batch_is_the_batch,
                values_that_an_exporter_merged_are_told_apart, what_does_nothing_is_gone, a_constant_condition_chooses,
-               what_is_the_same_for_every_sample_is_a_constant, what_depends_on_the_batch_stays, open_extents_are_bound_by_name,
+               what_is_the_same_for_every_sample_is_a_constant, what_depends_on_the_batch_stays, the_batch_as_a_number_stays,
+               an_extent_of_no_tensor_is_refused, work_is_bounded_however_few_bytes_ask_for_it, open_extents_are_bound_by_name,
                a_node_that_cannot_be_is_named, an_opset_is_refused_by_the_operator, every_model_folds)

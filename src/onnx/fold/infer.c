@@ -154,16 +154,24 @@ static qs_status shape_of_value(qs__folding *folding, const qs_onnx_node *node, 
     return constant_set(folding, node->output[0], &list, false);
 }
 
-/* Computes the node for operands that are the same for every sample, or for one of equal samples. */
-static qs_status evaluate(qs__folding *folding, const qs_onnx_node *node, const qs_onnx_tensor **in, qs_onnx_tensor *list, bool one_sample,
-                          qs_onnx_tensor *out, bool *done) {
+/* Elements of an operand that an evaluator reads: none where it is too large to be computed with, or its one element is handed on. */
+static int64_t work_of(const qs__operator *row, const qs_onnx_tensor *tensor) {
+    const bool handed_on = tensor->uniform && row->flags & (QS__REARRANGES | QS__SHARES);
+    return handed_on || tensor->count > QS__MOST_ELEMENTS ? 0 : tensor->count;
+}
+
+/* Computes the node for operands that are the same for every sample, or for one of equal samples. For one sample, N is 1 where it says how
+ * large the result is; where it is itself an operand of what is computed it is a number that nobody knows yet, and the node stays. */
+static qs_status evaluate(qs__folding *folding, const qs_onnx_node *node, const qs__operator *row, const qs_onnx_tensor **in,
+                          qs_onnx_tensor *list, bool one_sample, qs_onnx_tensor *out, bool *done) {
     for (int i = 0; i < node->inputs; i++) {
         in[i] = NULL;
         if (node->input[i] < 0) continue;
         const qs_onnx_value *value = &folding->value[node->input[i]];
         in[i] = value->constant ? value->constant : value->extents;
-        folding->work += in[i]->uniform ? 0 : in[i]->count;
+        folding->work += work_of(row, in[i]);
         if (in[i]->type != QS_ONNX_EXTENTS || !one_sample) continue;
+        if (!(row->flags & QS__SAYS_SHAPE) || (i == 0 && node->inputs > 1)) return QS_OK;
         bool fixed;
         QS_TRY(for_one_sample(folding, in[i], &list[i], &fixed));
         if (!fixed) return QS_OK;
@@ -194,13 +202,13 @@ static qs_status constants_find(qs__folding *folding, const qs_onnx_node *node, 
     QS_GOTO(qs_allocate((size_t)node->inputs, sizeof *in, &in));
     QS_GOTO(qs_allocate((size_t)node->inputs, sizeof *list, &list));
     QS_GOTO(qs_allocate((size_t)node->outputs, sizeof *out, &out));
-    if (!repeats) QS_GOTO(evaluate(folding, node, in, list, false, out, &done));
+    if (!repeats) QS_GOTO(evaluate(folding, node, row, in, list, false, out, &done));
     bool one_sample = false;
     if (!done && (repeats || symbols) && (row->flags & QS__SAMPLEWISE)) {
         one_sample = true;
         for (int k = 0; k < node->outputs; k++)
             one_sample = one_sample && node->output[k] >= 0 && is_repeated(&folding->value[node->output[k]]);
-        if (one_sample) QS_GOTO(evaluate(folding, node, in, list, true, out, &done));
+        if (one_sample) QS_GOTO(evaluate(folding, node, row, in, list, true, out, &done));
         for (int k = 0; one_sample && done && k < node->outputs; k++)
             done = out[k].rank == folding->value[node->output[k]].rank && out[k].dim[0] == 1;
     }
@@ -228,6 +236,15 @@ static void parameter_mark(qs__folding *folding, const qs_onnx_node *node) {
 
 /* ---- Nodes ------------------------------------------------------------------------------------------------------------------------- */
 
+/* No extent is negative or above that of any tensor, so that rules of later nodes calculate with none that overflows. */
+static qs_status extents_check(const qs__fact *fact) {
+    int64_t value;
+    for (int i = 0; i < fact->rank; i++)
+        if (qs_onnx_extent_is_fixed(&fact->extent[i], &value) && (value < 0 || value > INT64_C(1) << 40))
+            return qs_fail(QS_BAD_FILE, "axis %d of its result would have the extent %" PRId64 ": must be 0 to 2^40", i, value);
+    return QS_OK;
+}
+
 static qs_status shapes_find(qs__folding *folding, const qs_onnx_node *node, const qs__operator *row) {
     qs__fact *in = NULL, *out = NULL;
     bool *present = NULL;
@@ -248,6 +265,7 @@ static qs_status shapes_find(qs__folding *folding, const qs_onnx_node *node, con
     for (int k = 0; k < node->outputs; k++) {
         if (node->output[k] < 0) continue;
         declared_fill(&folding->value[node->output[k]], &out[k]);
+        QS_GOTO(extents_check(&out[k]));
         QS_GOTO(value_set(folding, &folding->value[node->output[k]], &out[k]));
     }
 done:

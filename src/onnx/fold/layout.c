@@ -517,15 +517,15 @@ static qs_status evaluate_slice(const qs__evaluation *at) {
 }
 
 const qs__operator qs__rows_layout[] = {
-    {"Reshape", 1, 0, shape_reshape, evaluate_same, 1, QS__SAMPLEWISE | QS__REARRANGES},
+    {"Reshape", 1, 0, shape_reshape, evaluate_same, 1, QS__SAMPLEWISE | QS__REARRANGES | QS__SAYS_SHAPE},
     {"Flatten", 1, 0, shape_flatten, evaluate_same, 1, QS__SAMPLEWISE | QS__REARRANGES},
     {"Squeeze", 1, 0, shape_squeeze, evaluate_same, 1, QS__SAMPLEWISE | QS__REARRANGES},
     {"Unsqueeze", 1, 0, shape_unsqueeze, evaluate_same, 1, QS__SAMPLEWISE | QS__REARRANGES},
     {"Transpose", 1, 0, shape_transpose, evaluate_transpose, 1, QS__SAMPLEWISE | QS__REARRANGES},
-    {"Expand", 8, 0, shape_expand, evaluate_expand, 1, QS__SAMPLEWISE | QS__REARRANGES},
-    {"Tile", 6, 0, shape_tile, evaluate_tile, 1, QS__SAMPLEWISE | QS__REARRANGES},
+    {"Expand", 8, 0, shape_expand, evaluate_expand, 1, QS__SAMPLEWISE | QS__REARRANGES | QS__SAYS_SHAPE},
+    {"Tile", 6, 0, shape_tile, evaluate_tile, 1, QS__SAMPLEWISE | QS__REARRANGES | QS__SAYS_SHAPE},
     {"Concat", 1, 0, shape_concat, evaluate_concat, QS__ALL_INPUTS, QS__SAMPLEWISE},
-    {"Split", 2, 0, shape_split, evaluate_split, 1, QS__SAMPLEWISE | QS__REARRANGES},
-    {"Slice", 1, 0, shape_slice, evaluate_slice, 1, QS__SAMPLEWISE | QS__REARRANGES},
+    {"Split", 2, 0, shape_split, evaluate_split, 1, QS__SAMPLEWISE | QS__REARRANGES | QS__SAYS_SHAPE},
+    {"Slice", 1, 0, shape_slice, evaluate_slice, 1, QS__SAMPLEWISE | QS__REARRANGES | QS__SAYS_SHAPE},
     {0},
 };

@@ -246,7 +246,7 @@ static qs_status evaluate_quantize(const qs__evaluation *at) {
             continue;
         }
         const double value = nearbyint((double)(float)(x / scale.real[step])) + (zero.integer ? (double)zero.integer[step] : 0);
-        out.integer[i] = (int64_t)(isnan(value) ? 0 : value < low ? low : value > high ? high : value);
+        out.integer[i] = qs__integer_of(value < low ? low : value > high ? high : value);
     }
     QS_GOTO(qs__array_store(&out, saturate != 0, at->out));
 done:

@@ -101,7 +101,7 @@ static void join_integers(const char *op, int64_t *sum, int64_t x, bool u64) {
     else if (strcmp(op, "ReduceSumSquare") == 0)
         *sum = (int64_t)((uint64_t)*sum + (uint64_t)x * (uint64_t)x);
     else
-        *sum = (int64_t)((uint64_t)*sum + (uint64_t)(strcmp(op, "ReduceL1") == 0 && x < 0 ? -x : x));
+        *sum = (int64_t)((uint64_t)*sum + (strcmp(op, "ReduceL1") == 0 && x < 0 && !u64 ? 0 - (uint64_t)x : (uint64_t)x));
 }
 
 static qs_status reduce_symbols(const qs__evaluation *at, const qs__walk *shape, const qs__array *in, qs__array *out) {

@@ -253,10 +253,15 @@ static qs_status shape_non_zero(const qs__shaping *at) {
     const bool is_number = qs_onnx_type_is_integer(in->type) || qs_onnx_type_is_float(in->type);
     if (!in->constant || in->constant->type == QS_ONNX_EXTENTS || !is_number || in->constant->count > QS__MOST_ELEMENTS) return QS_OK;
     qs__array array;
-    int64_t found = 0;
-    QS_TRY(qs__array_load(in->constant, &array));
+    int64_t found = 0, each = 1;
+    qs_onnx_tensor read = *in->constant;
+    if (read.uniform && read.count > 1) { /* one stands for all, however often it is asked */
+        each = read.count;
+        read.count = 1;
+    }
+    QS_TRY(qs__array_load(&read, &array));
     for (int64_t i = 0; i < array.count; i++)
-        found += !is_zero(&array, i);
+        found += is_zero(&array, i) ? 0 : each;
     qs__array_release(&array);
     at->out->extent[1] = qs_onnx_extent_of(found);
     return QS_OK;
@@ -458,7 +463,7 @@ const qs__operator qs__rows_selection[] = {
     {"Shape", 1, 0, shape_shape, evaluate_shape, 1, QS__DEPENDS},
     {"Size", 1, 0, shape_size, evaluate_size, 1, QS__DEPENDS},
     {"Constant", 1, 0, shape_constant, evaluate_constant, 0, QS__SHARES},
-    {"ConstantOfShape", 9, 0, shape_constant_of_shape, evaluate_constant_of_shape, 1, QS__SAMPLEWISE | QS__SHARES},
+    {"ConstantOfShape", 9, 0, shape_constant_of_shape, evaluate_constant_of_shape, 1, QS__SAMPLEWISE | QS__SHARES | QS__SAYS_SHAPE},
     {"Range", 11, 0, shape_range_of, evaluate_range, 0, 0},
     {"EyeLike", 9, 0, shape_eye_like, evaluate_eye_like, 0, 0},
     {"NonZero", 9, 0, shape_non_zero, evaluate_non_zero, 0, 0},
