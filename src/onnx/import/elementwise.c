@@ -132,8 +132,9 @@ static void clip(qs__import *one, const qs__node *node, qs__value *x, double lea
         qs__pass_on(one, node, x);
         return;
     }
-    const int made = unary(one, node, least == 0 ? "relu" : "clip", x);
-    if (least == 0) {
+    const bool positive = least == 0 && most != 0; /* relu takes a ceiling of 0 for none; clip refuses it */
+    const int made = unary(one, node, positive ? "relu" : "clip", x);
+    if (positive) {
         if (most < (double)FLT_MAX) qs__set(one, made, "ceiling", most);
         return;
     }
