@@ -3,7 +3,7 @@
 
 file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/*.c)
 foreach(source IN LISTS sources)
-  file(STRINGS ${source} uses REGEX "^#include \"(update|adam).h\"")
+  file(STRINGS ${source} uses REGEX "^#include \"(update|adam|momentum).h\"")
   if(uses)
     set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS -O3)
   endif()

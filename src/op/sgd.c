@@ -1,18 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* sgd: stochastic gradient descent with momentum and weight decay. Every operation is fp32 and rounded, so that master weights are
  * bit-identical on unlike devices. */
-#include "update.h"
-
-#include <math.h>
-
-enum { UNSCALE, MOMENTUM, DECAY, RATE };
-
-static void terms(const qs_attributes *settings, const qs_run *run, float *term) {
-    term[UNSCALE] = (float)(1 / run->loss_scale);
-    term[MOMENTUM] = (float)settings->momentum;
-    term[DECAY] = (float)settings->weight_decay;
-    term[RATE] = (float)run->learning_rate;
-}
+#include "momentum.h"
 
 /* t = g s; t = t + d w; v = m v + t; w = w - lr v */
 INLINE void update(int64_t count, const float *term, const float *restrict gradient, float *restrict weights, float *const *state) {
@@ -32,13 +21,7 @@ static double flops(const qs_case *one) {
     return 7 * (double)qs_shape_count(qs__shape(one, QS_SRC));
 }
 
-static const qs_pass passes[] = {
-    {.name = "forward",
-     QS_OPERANDS({.role = QS_SRC, .source = QS_GIVEN}, {.role = QS_WEIGHTS, .source = QS_UPDATED},
-                 {.role = QS_MOMENTUM, .source = QS_UPDATED}, {.role = QS_FLAG, .source = QS_GIVEN, .optional = true}),
-     .reference = qs__update_reference,
-     .flops = flops,
-     .check = qs__update_check}};
+static const qs_pass passes[] = {MOMENTUM_PASS(flops)};
 
 static const char *const cases[] = {
     "sgd/forward src=fp32[4096] weights=fp32[4096] momentum=fp32[4096] momentum=0.9 weight_decay=0.0005",
@@ -48,8 +31,7 @@ static const char *const cases[] = {
 const qs_op qs__op_sgd = {.name = "sgd",
                           .kind = QS_AUXILIARY,
                           .optimizer = &optimizer,
-                          .setting = {QS_SETTING(momentum, 0.9, 0, 1, "part of the last update that the next one keeps"),
-                                      QS_SETTING(weight_decay, 5e-4, 0, INFINITY, "part of the weights that is added to the gradient")},
+                          .setting = {MOMENTUM_SETTINGS},
                           .passes = 1,
                           .pass = passes,
                           .cases = cases};
