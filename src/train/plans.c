@@ -127,7 +127,9 @@ static qs_status evaluation_lower(const qs__setting *setting, qs__present *prese
         if (out->schedule->arena_bytes <= present->arena_bytes) return QS_OK;
         qs__program_release(out);
     }
-    return qs_fail(QS_INFEASIBLE, "class %s: not even one sample can be evaluated in fp32 within the %zu bytes of training",
+    return qs_fail(QS_INFEASIBLE,
+                   "class %s: not even one sample can be evaluated in fp32 within the %zu bytes of training; a larger batch, "
+                   "or a plan in wider formats, reserves more",
                    setting->class_->name, present->arena_bytes);
 }
 

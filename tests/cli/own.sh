@@ -76,11 +76,12 @@ refuse 2 'not an integer' train --model net.json --head 2,3 --dataset $set
 refuse 2 'must be one number' train --model net.json --mean a --dataset $set
 refuse 2 '2 means' eval run/weights.safetensors --mean 1,2
 
-# Profiled, planned and trained by two unlike ranks: the changes and the normalisation go along.
+# Profiled, planned and trained by two unlike ranks: the changes and the normalisation go along. The planner hangs on no measured time: a
+# model as small as this one may need more memory to be evaluated in fp32 than to be trained in int8.
 cluster=$folder/cluster.json
 launch profile --cluster $cluster --model net.json --head 2 --dataset $set --batch 8 --repetitions 2 --statistics-iterations 2 \
     --conversion-seconds 0.1 --out profile.json > /dev/null 2> log || fail "profile: $(cat log)"
-"$program" plan --cluster $cluster --profile profile.json --dataset $set --scale 255 --mean 0.4 --epochs 2 --out plan.json > /dev/null 2> log ||
+"$program" plan --planner uniform --cluster $cluster --profile profile.json --dataset $set --scale 255 --mean 0.4 --epochs 2 --out plan.json > /dev/null 2> log ||
     fail "plan: $(cat log)"
 jq -e '.job.model == "net.json+head=2" and .job.normalization == {"mean": [0.4], "scale": 255}' plan.json > /dev/null || fail "the plan's job is another"
 launch train --cluster $cluster --plan plan.json --out two > /dev/null 2> log || fail "training by the plan: $(cat log)"
