@@ -186,6 +186,38 @@ static qs_graph *windows_graph(void) {
     return graph;
 }
 
+/* Layers of an LSTM in both directions and of a GRU, over the positions of an image. */
+static qs_graph *recurrent_graph(void) {
+    static const struct {
+        const char *name, *op;
+        qs_attributes with;
+        int outputs;
+        bool bias;
+    } rows[] = {
+        {"sequence", "sequence", {.groups = 1}, 0, false}, {"words", "linear", {.groups = 1}, 16, true},
+        {"gates", "linear", {.groups = 1}, 64, false},     {"lstm", "recurrence", {.mode = 2, .along = 2, .order = 1, .size = 2}, 0, true},
+        {"more", "linear", {.groups = 1}, 24, true},       {"gru", "recurrence", {.mode = 4}, 0, true},
+        {"last", "position", {.position = -1}, 0, false},  {"classes", "linear", {.groups = 1}, 10, true}};
+    qs_graph *graph = NULL;
+    int at = 0;
+    assert_ok(qs_graph_of_images("recurrent", 8, 2, 3, &graph));
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        assert_ok(qs_graph_add(graph, rows[i].name, rows[i].op, &rows[i].with, 1, &at, rows[i].outputs, rows[i].bias, &at));
+    assert_ok(qs_graph_finish(graph, at, NULL));
+    return graph;
+}
+
+/* As attention: rounding of each factor, through four products and twice six positions. */
+TEST(recurrent) {
+    static const struct {
+        const char *recipe;
+        double least;
+    } recipes[] = {{"bf16", 0.999}, {"int8/bf16", 0.98}, {"int8:tensor", 0.98}};
+    finite_differences(recurrent_graph());
+    for (size_t r = 0; r < COUNT_OF(recipes); r++)
+        directions_agree(recurrent_graph, recipes[r].recipe, recipes[r].least);
+}
+
 /* As attention: rounding of each factor, through four products. */
 TEST(windows) {
     static const struct {
@@ -416,5 +448,5 @@ TEST(a_step_lowers_the_loss) {
     model_end(&one);
 }
 
-TEST_MAIN(mlp, lenet5, resnet8, random_graphs, attention_in_parts, windows, imported, lower_precision, product_of_activations,
+TEST_MAIN(mlp, lenet5, resnet8, random_graphs, attention_in_parts, windows, recurrent, imported, lower_precision, product_of_activations,
           product_without_steps, a_step_lowers_the_loss)

@@ -111,7 +111,7 @@ typedef struct qs_attributes {
     double causal;        /* attention, softmax: 1: position m sees the positions up to m */
     double window;        /* the same two: 1 or more: position m sees k where |m - k| is below it; 0: none */
     double sequences;     /* attention, positions, position: so many, of equal lengths, one behind the other in the positions; 0: 1 */
-    double along;         /* concat, slice: 1: along positions, not channels */
+    double along;         /* concat, slice: 1: along positions, not channels; recurrence: which way along them */
     double transposed;    /* matmul: 1: the second factor is taken transposed */
     double merged;        /* matmul: 1: the results of heads lie side by side in the channels of a sequence */
     double scale;         /* softmax: what values are multiplied by before; 0: 1 */
@@ -119,10 +119,10 @@ typedef struct qs_attributes {
     double position;      /* position: which one is taken, from the end where it is negative */
     double approximate;   /* gelu: 1: by tanh */
     double context;       /* cached_attention: places of its caches */
-    double size;          /* local_response_norm: channels of a sum */
+    double size;          /* local_response_norm: channels of a sum; recurrence: biases of a gate */
     double alpha, beta;   /* local_response_norm: factor and power of a sum */
     double bias;          /* local_response_norm: added to a sum */
-    double mode;          /* pad, resize: what is written; see there */
+    double mode;          /* pad, resize: what is written; recurrence: its cell; see there */
     double value;         /* pad: of what is written around the image */
     double height, width; /* resize: extents of the result; 0: they follow from its scales */
     double scale_height;  /* resize: of the result over the image; 0: what the extents say */
@@ -130,7 +130,7 @@ typedef struct qs_attributes {
     double coordinates;    /* resize: how places of the result lie on the image; see there */
     double nearest;        /* resize: how a place is rounded; see there */
     double extent[5];      /* permute: of a sample; reshape, expand: height, width and channels of the result */
-    double order;          /* permute: in which order the extents stand in the result, a digit each */
+    double order;          /* permute: in which order the extents stand in the result, a digit each; recurrence: of its gates */
     double over;           /* gain, offset, prelu: what has a number of its own; reductions: along what is reduced */
     double constant[2];    /* of functions of one number, under the names that they give them */
     qs_rounding rounding;  /* cast, quantize, round */
