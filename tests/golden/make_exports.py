@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small models with random weights as PyTorch exports them, for tests of the import.
 
-    python make_exports.py FOLDER
+    python make_exports.py FOLDER [MODEL ...]
 
-Needs torch, torchvision and transformers (1.13, 0.14 and 4.30 made those in tests/golden/onnx). make_onnx.py then computes what they give.
+Needs torch, torchvision and transformers (1.13, 0.14 and 4.30 made those in tests/golden/onnx); for the recurrent ones torch alone (2.15
+made those). make_onnx.py then computes what they give.
 """
+import inspect
 import os
 import sys
+import types
 import warnings
 
 import torch
-import torchvision
-import transformers
 
 warnings.filterwarnings("ignore")
 LENGTH = 8
@@ -68,21 +69,65 @@ class Gated(torch.nn.Module):
         return torch.log_softmax(self.head(y), 1)
 
 
-class ResNet18(torchvision.models.ResNet):
+def resnet18():
     """torchvision's resnet18 with a sixteenth of its channels, for ten classes."""
+    import torchvision
 
-    def __init__(self):
-        super().__init__(torchvision.models.resnet.BasicBlock, [2, 2, 2, 2], num_classes=10)
-        self.conv1, self.bn1 = torch.nn.Conv2d(3, 4, 7, 2, 3, bias=False), torch.nn.BatchNorm2d(4)
-        self.fc = torch.nn.Linear(32, 10)
+    class ResNet18(torchvision.models.ResNet):
+        def __init__(self):
+            super().__init__(torchvision.models.resnet.BasicBlock, [2, 2, 2, 2], num_classes=10)
+            self.conv1, self.bn1 = torch.nn.Conv2d(3, 4, 7, 2, 3, bias=False), torch.nn.BatchNorm2d(4)
+            self.fc = torch.nn.Linear(32, 10)
 
-    def _make_layer(self, block, planes, *others, **named):
-        self.inplanes = 4 if planes == 64 else self.inplanes
-        return super()._make_layer(block, planes // 16, *others, **named)
+        def _make_layer(self, block, planes, *others, **named):
+            self.inplanes = 4 if planes == 64 else self.inplanes
+            return super()._make_layer(block, planes // 16, *others, **named)
+
+    return ResNet18()
 
 
-def models():
+class Recurrent(torch.nn.Module):
+    """A classifier of texts by a recurrent network, from its last states or from the mean of all."""
+
+    def __init__(self, kind, layers, both, last, **more):
+        super().__init__()
+        self.words = torch.nn.Embedding(24, 12)
+        self.net = getattr(torch.nn, kind)(12, 10, layers, batch_first=True, bidirectional=both, **more)
+        self.last, self.parts = last, 1 + both
+        self.head = torch.nn.Linear(10 * self.parts, 5)
+
+    def forward(self, input_ids):
+        states, last = self.net(self.words(input_ids))
+        last = last[0] if isinstance(last, tuple) else last
+        if self.last:
+            return types.SimpleNamespace(logits=self.head(torch.cat([last[-1 - i] for i in range(self.parts)], 1)))
+        return types.SimpleNamespace(logits=self.head(states.mean(1)))
+
+
+RECURRENT = ("lstm", "gru", "rnn", "lstm-folded")
+
+
+def recurrent():
+    """As models(); the folded one has its parameters in ONNX's tensors, the others have them as PyTorch does."""
+    torch.manual_seed(23)
+    ids, names = (torch.randint(5, 16, (2, LENGTH)),), ["input_ids"]
+    yield "lstm", Recurrent("LSTM", 2, True, False).train(), names, ids, 17, True
+    yield "gru", Recurrent("GRU", 1, False, True).train(), names, ids, 14, True
+    yield "rnn", Recurrent("RNN", 2, True, True, nonlinearity="tanh").train(), names, ids, 14, True
+    yield "lstm-folded", Recurrent("LSTM", 1, True, True).eval(), names, ids, 17, False
+
+
+def models(wanted=()):
     """Each of them: its name, the model, the names of its inputs (None: an image), samples of them, the opset, whether for training."""
+    if not wanted or not set(wanted) <= set(RECURRENT):
+        yield from others()
+    yield from recurrent()
+
+
+def others():
+    import torchvision
+    import transformers
+
     torch.manual_seed(22)
     t = transformers
     ids = torch.randint(5, 16, (2, LENGTH))
@@ -111,15 +156,19 @@ def models():
     ]:
         yield name, shaken(model).eval(), names, inputs, opset, False
     image = (torch.randn(2, 3, 64, 64),)
-    yield "resnet18", shaken(ResNet18()).train(), None, image, 14, True
+    yield "resnet18", shaken(resnet18()).train(), None, image, 14, True
     settings, _ = torchvision.models.mobilenetv3._mobilenet_v3_conf("mobilenet_v3_small", width_mult=0.125)
     yield "mobilenet_v3", shaken(torchvision.models.MobileNetV3(settings, 64, 10, dropout=0)).train(), None, image, 14, True
 
 
 def main():
-    for name, model, names, inputs, opset, training in models():
+    for name, model, names, inputs, opset, training in models(sys.argv[2:]):
+        if sys.argv[2:] and name not in sys.argv[2:]:
+            continue
         axes = {one: {0: "batch", 1: "sequence"} if names else {0: "batch"} for one in names or ["image"]}
         how = {"training": torch.onnx.TrainingMode.TRAINING, "do_constant_folding": False} if training else {}
+        if "dynamo" in inspect.signature(torch.onnx.export).parameters:
+            how["dynamo"] = False
         torch.onnx.export(Outputs(model, names) if names else model, inputs, os.path.join(sys.argv[1], name + ".onnx"), opset_version=opset,
                           input_names=names or ["image"], dynamic_axes=axes, **how)
 

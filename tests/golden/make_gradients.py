@@ -29,7 +29,8 @@ from make_step import MARGIN, bits, uniform
 BATCH, KEPT = 4, 512
 # Batch norms, or tables of positions, are folded in these files: their weights are computed from parameters. In RoBERTa's
 # the row of token types, which the import expands to all positions, trains as many rows, and two rows of positions are left out.
-LEFT_OUT = ("gated", "swin", "roberta-class")
+# ONNX's tensors of recurrent networks are several of PyTorch's.
+LEFT_OUT = ("gated", "swin", "roberta-class", "lstm-folded")
 SPAN, TOKENS = ("bert-span",), ("bert-tokens", "gpt2-tokens")
 
 
@@ -132,7 +133,7 @@ def write(path, tensors):
 
 def main(folder, wanted):
     torch.set_num_threads(1)
-    for name, model, names, inputs, _, _ in models():
+    for name, model, names, inputs, _, _ in models(wanted):
         if name in LEFT_OUT or wanted and name not in wanted:
             continue
         model = Outputs(model, names) if names else model

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
-/* recurrence: values by hand, both directions, both GRUs where they agree, values and gradients that PyTorch has, differences, what it
- * refuses. */
+/* recurrence: values by hand, both directions, both GRUs where they agree, gradients by differences, what it refuses. PyTorch's values and
+ * gradients are those of imported models (onnx.import, onnx.gradients). */
 #include "kit/cases.h"
 
 TEST(cases) {
@@ -29,8 +29,8 @@ TEST(by_hand) {
     bound_release(&b);
 }
 
-/* relu: 1, then 1 - 2 is cut to 0, then 3. Only what was not cut hands gradients on: 8 to the last, its 8 · -2 ends at the one that was cut,
- * which has none, and so the first has its own 2 alone. */
+/* relu: 1, then 1 - 2 is cut to 0, then 3. Only what was not cut hands gradients on: 8 to the last, its 8 · -2 ends at the one that was
+ * cut, which has none, and so the first has its own 2 alone. */
 TEST(relu_by_hand) {
     const char *shapes = "src=fp32[1,1,3] weights=fp32[1,1] bias=fp32[1]";
     char text[QS_CASE_TEXT];

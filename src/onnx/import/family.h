@@ -19,6 +19,8 @@ qs_onnx_tensor *qs__tensor_part(qs__import *one, const qs_onnx_tensor *whole, in
 const qs_onnx_tensor *qs__tensor_of(qs__import *one, const qs__value *numbers);
 /* Computes a node of numbers alone; false: it has other inputs, or is not known to the evaluator. */
 bool qs__evaluate(qs__import *one, const qs__node *node);
+/* x (.., I) times a matrix [O,I], and a bias or NULL: the axis becomes O. False where extents do not fit: refused. */
+bool qs__linear_by(qs__import *one, qs__value *x, int axis, qs__value *matrix, const qs__value *bias);
 /* Whether an axis is all of an image in the order channels, height, width, which files give its weights: then the image, flattened. */
 bool qs__flattened(qs__import *one, qs__value *value, int axis, int *source, qs_shape *shape);
 /* A few indices of an axis, from `first` on, `count` of them, `step` apart. The axis stays. */
@@ -31,6 +33,10 @@ void qs__hide_by(qs__import *one, const qs__node *node, const qs__value *mask);
 bool qs__hide_constant(qs__import *one, const qs__node *node, const qs__value *scores, const qs__value *numbers);
 /* A node of masks, integers and numbers alone, in both worlds; false: it has other inputs. */
 bool qs__mask_node(qs__import *one, const qs__node *node);
+
+/* Lets recurrent networks read parameters as PyTorch has them, where the file's are made of those, and no first states of 0. What then is
+ * read by nobody is dead. */
+void qs__recurrent_find(qs__import *one);
 
 #define QS__ONNX(op) void qs__import_##op(qs__import *one, const qs__node *node);
 #include "table.def"

@@ -49,8 +49,7 @@ static bool over_last(qs__import *one, const qs__node *node) {
     return qs__int_list(one, node, "axes", 1, axes) == 1 && rank > 1 && (axes[0] == -1 || axes[0] == rank - 1);
 }
 
-/* Puts an operator in a node's place. */
-static void replace(qs__node *node, const char *op, int inputs, const int *input, double setting) {
+void qs__node_replace(qs__node *node, const char *op, int inputs, const int *input, double setting) {
     memcpy(node->own, input, (size_t)inputs * sizeof *input);
     node->input = node->own;
     node->inputs = inputs;
@@ -146,7 +145,7 @@ static void norm_of_positions(qs__import *one, qs__node *node) {
     if ((next = reader_with_array(one, last->output[0], "Mul", &array))) last = next, scale = array;
     if (centred && (next = reader_with_array(one, last->output[0], "Add", &array))) last = next, shift = array;
     const int input[] = {centred ? x : top, scale, shift};
-    replace(last, centred ? "LayerNormalization" : "RMSNormalization", 3, input, epsilon);
+    qs__node_replace(last, centred ? "LayerNormalization" : "RMSNormalization", 3, input, epsilon);
 }
 
 /* Whether an array of the file has that number everywhere. */
@@ -181,7 +180,7 @@ static void norm_of_groups(qs__import *one, qs__node *node) {
         const int input[] = {seen->input[0], scaled->input[array], shift};
         const double epsilon = qs__float(one, norm, "epsilon", 1e-5);
         node->groups = one->value[norm->input[1]].tensor->count;
-        replace(node, "GroupNormalization", 3, input, epsilon);
+        qs__node_replace(node, "GroupNormalization", 3, input, epsilon);
         return;
     }
 }
@@ -209,7 +208,7 @@ static void norm_of_keras(qs__import *one, qs__node *node) {
                 centred_of(one, squared->input[0]) != x)
                 continue;
             const int input[] = {x, product->input[array], rest->input[0]};
-            replace(node, "LayerNormalization", 3, input, epsilon);
+            qs__node_replace(node, "LayerNormalization", 3, input, epsilon);
             return;
         }
     }
@@ -282,22 +281,22 @@ static void gated(qs__import *one, qs__node *node) {
         const qs__node *plus = tanh ? maker(one, tanh->input[0], "Softplus") : NULL;
         double term = 0;
         if (constant == 0.5 && error_of(one, of) == x)
-            replace(node, "Gelu", 1, &x, 0);
+            qs__node_replace(node, "Gelu", 1, &x, 0);
         else if (constant == 0.5 && tanh_of(one, of) == x)
-            replace(node, "Gelu", 1, &x, 1);
+            qs__node_replace(node, "Gelu", 1, &x, 1);
         else if (constant == 1 && sigmoid && sigmoid->input[0] == x)
-            replace(node, "Swish", 1, &x, 0);
+            qs__node_replace(node, "Swish", 1, &x, 0);
         else if (constant == 1 && plus && plus->input[0] == x)
-            replace(node, "Mish", 1, &x, 0);
+            qs__node_replace(node, "Mish", 1, &x, 0);
         else if (constant == 1 && hard && hard->input[0] == x && fabs(qs__float(one, hard, "alpha", 0.2) - 1.0 / 6) < 1e-4 &&
                  qs__float(one, hard, "beta", 0.5) == 0.5)
-            replace(node, "HardSwish", 1, &x, 0);
+            qs__node_replace(node, "HardSwish", 1, &x, 0);
         else if (clip && fabs(constant - 1.0 / 6) < 1e-4) { /* x (x + 3) between 0 and 6 over 6 */
             const qs__node *shifted = maker(one, clip->input[0], "Add");
             const bool bounds = clip->inputs >= 3 ? is_number(one, clip->input[1], 0, 0) && is_number(one, clip->input[2], 6, 0)
                                                   : qs__float(one, clip, "min", -1) == 0 && qs__float(one, clip, "max", 0) == 6;
             if (!shifted || beside_number(one, shifted, &term) != x || term != 3 || !bounds) continue;
-            replace(node, "HardSwish", 1, &x, 0);
+            qs__node_replace(node, "HardSwish", 1, &x, 0);
         } else
             continue;
         return;
@@ -316,7 +315,7 @@ static void gated_quotient(qs__import *one, qs__node *node) {
         if (clip->inputs >= 3 ? !(is_number(one, clip->input[1], 0, 0) && is_number(one, clip->input[2], 6, 0))
                               : qs__float(one, clip, "max", 0) != 6)
             continue;
-        replace(node, "HardSwish", 1, &x, 0);
+        qs__node_replace(node, "HardSwish", 1, &x, 0);
         return;
     }
 }

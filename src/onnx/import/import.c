@@ -466,6 +466,7 @@ static qs_status run(qs__import *one, qs__options *with) {
     QS_TRY(graph_load(one));
     QS_TRY(output_choose(one, with->output, &span));
     qs__fuse(one);
+    qs__recurrent_find(one);
     QS_TRY(one->status);
     QS_TRY(inputs_load(one));
     int read = 0;

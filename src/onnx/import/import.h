@@ -46,9 +46,9 @@ typedef struct qs__node {
     const qs_onnx_node *from;
     int inputs, outputs;
     int *input, *output; /* values; -1: left out */
-    int own[6];          /* inputs of fusions */
+    int own[13];         /* inputs of fusions */
     double setting;      /* of fusions: epsilon, or which form it is */
-    int64_t groups;      /* of a fused group normalisation */
+    int64_t groups;      /* of a fused group normalisation; directions of a recurrent network that have parameters of their own */
     bool fused, dead;
 } qs__node;
 

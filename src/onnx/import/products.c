@@ -40,8 +40,7 @@ static int table_of(qs__import *one, const qs__value *matrix) {
     return -1;
 }
 
-/* x (.., I) times a matrix [O,I]: the axis becomes O. */
-static bool linear(qs__import *one, qs__value *x, int axis, qs__value *matrix, const qs__value *bias) {
+bool qs__linear_by(qs__import *one, qs__value *x, int axis, qs__value *matrix, const qs__value *bias) {
     qs_shape shape;
     int source;
     qs__layout_merge(&matrix->layout);
@@ -201,7 +200,7 @@ void qs__import_MatMul(qs__import *one, const qs__node *node) {
         swap_last(matrix);
     else
         swap_last(value);
-    if (!linear(one, value, qs__rank(value) - 1, matrix, NULL)) return;
+    if (!qs__linear_by(one, value, qs__rank(value) - 1, matrix, NULL)) return;
     if (!left) swap_last(value);
     qs__flow(qs__made_by(one, node, 0), value->source, value->shape, &value->layout);
 }
@@ -234,7 +233,7 @@ void qs__import_Gemm(qs__import *one, const qs__node *node) {
         qs__refuse_node(one, "a bias of %lld numbers for %lld outputs", (long long)c->tensor->count, (long long)qs__extent(&matrix, 0));
         return;
     }
-    if (linear(one, &x, 1, &matrix, whole ? &bias : NULL)) qs__flow(qs__made_by(one, node, 0), x.source, x.shape, &x.layout);
+    if (qs__linear_by(one, &x, 1, &matrix, whole ? &bias : NULL)) qs__flow(qs__made_by(one, node, 0), x.source, x.shape, &x.layout);
 }
 
 /* ---- Softmax, and normalisations of positions ----------------------------------------------------------------------------- */
