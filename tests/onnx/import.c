@@ -193,6 +193,61 @@ TEST(ids_of_a_value) {
     qs_onnx_imported_release(&out);
 }
 
+/* An LSTM of three hidden values over [N,4,2], batch first, with an attribute (NULL: none) of that number. */
+static qs_status imported_lstm(const char *inputs, const char *outputs, const char *attribute, int64_t number, qs_onnx_imported *out) {
+    static const float zeros[12 * 3] = {0}, ones[3] = {1, 1, 1};
+    bytes graph = {0}, lstm = node_of("LSTM", inputs, outputs);
+    put_message(&lstm, 5, attribute_int("layout", 1));
+    if (attribute) put_message(&lstm, 5, attribute_int(attribute, number));
+    put_message(&graph, 1, lstm);
+    put_text(&graph, 2, "graph");
+    put_message(&graph, 5, tensor_of("w", QS_ONNX_FLOAT, 3, (const int64_t[]){1, 12, 2}, zeros, 24 * sizeof *zeros));
+    put_message(&graph, 5, tensor_of("r", QS_ONNX_FLOAT, 3, (const int64_t[]){1, 12, 3}, zeros, 36 * sizeof *zeros));
+    put_message(&graph, 5, tensor_of("b", QS_ONNX_FLOAT, 2, (const int64_t[]){1, 24}, zeros, 24 * sizeof *zeros));
+    put_message(&graph, 5, tensor_of("none", QS_ONNX_FLOAT, 3, (const int64_t[]){1, 1, 3}, zeros, 3 * sizeof *zeros));
+    put_message(&graph, 5, tensor_of("ones", QS_ONNX_FLOAT, 3, (const int64_t[]){1, 1, 3}, ones, sizeof ones));
+    put_message(&graph, 5, tensor_of("peepholes", QS_ONNX_FLOAT, 2, (const int64_t[]){1, 9}, zeros, 9 * sizeof *zeros));
+    put_message(&graph, 5, tensor_of("whole", QS_ONNX_INT32, 1, (const int64_t[]){1}, (const int32_t[]){4}, 4));
+    put_message(&graph, 5, tensor_of("short", QS_ONNX_INT32, 1, (const int64_t[]){1}, (const int32_t[]){3}, 4));
+    put_message(&graph, 11, value_of("x", QS_ONNX_FLOAT, 3, (const int64_t[]){-1, 4, 2}));
+    put_message(&graph, 12, value_of("y", QS_ONNX_FLOAT, 0, NULL));
+    return imported_bytes(model_of(graph, 8, 14), out);
+}
+
+TEST(recurrent_networks) {
+    static const struct {
+        const char *inputs, *outputs, *attribute;
+        int64_t number;
+        const char *why;
+    } refused[] = {{"x,w,r,b,short", "y", NULL, 0, "other lengths"},
+                   {"x,w,r,b,,ones", "y", NULL, 0, "first state that is not 0"},
+                   {"x,w,r,b,,none,ones", "y", NULL, 0, "first state that is not 0"},
+                   {"x,w,r,b,,,,peepholes", "y", NULL, 0, "peepholes"},
+                   {"x,w,r,b", "y", "input_forget", 1, "coupled"},
+                   {"x,w,r,b", "z,,y", NULL, 0, "last cell state"},
+                   {"x,w,w,b", "y", NULL, 0, "of other extents"},
+                   {"x,w,r,r", "y", NULL, 0, "of other extents"}};
+    qs_onnx_imported out;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        assert_refused(imported_lstm(refused[i].inputs, refused[i].outputs, refused[i].attribute, refused[i].number, &out), QS_UNSUPPORTED,
+                       refused[i].why);
+        qs_onnx_imported_release(&out);
+    }
+    assert_ok(imported_lstm("x,w,r,b,whole,none,none", "z,y", NULL, 0, &out)); /* the last state alone */
+    assert_int_equal(operators_of(&out, "recurrence"), 1);
+    assert_int_equal(operators_of(&out, "position"), 1);
+    assert_int_equal(operators_of(&out, "permute"), 0);
+    assert_int_equal(out.graph.target.classes, 3);
+    assert_true(has_tensor(&out, "w") && has_tensor(&out, "r") && has_tensor(&out, "b"));
+    qs_onnx_imported_release(&out);
+    qs_onnx_imported lstm = imported("lstm.onnx:length=8"); /* of two layers and directions, from 285 nodes */
+    assert_int_equal(operators_of(&lstm, "recurrence"), 4);
+    assert_int_equal(operators_of(&lstm, "permute"), 0);
+    assert_int_equal(lstm.weights.count, 19);
+    assert_true(has_tensor(&lstm, "model.net.weight_hh_l1_reverse") && has_tensor(&lstm, "model.net.bias_ih_l0"));
+    qs_onnx_imported_release(&lstm);
+}
+
 TEST(a_span_of_two_outputs) {
     qs_onnx_imported span = imported("bert-span.onnx:length=8");
     assert_int_equal(span.graph.target.kind, QS_TARGET_SPAN);
@@ -219,7 +274,7 @@ TEST(refusals) {
 
 /* Whatever a byte of a file becomes, or wherever it ends: a model, or one line that says why not. */
 TEST(damaged_files) {
-    static const char *const names[] = {"gated.onnx", "gpt2-tokens.onnx:length=8", "swin.onnx"};
+    static const char *const names[] = {"gated.onnx", "gpt2-tokens.onnx:length=8", "swin.onnx", "lstm.onnx:length=8"};
     enum { CHANGES = 400 };
     for (size_t m = 0; m < sizeof names / sizeof *names; m++) {
         char path[1024], text[1100], changed[] = "damaged-XXXXXX.onnx", *data;
@@ -252,4 +307,4 @@ TEST(damaged_files) {
 }
 
 TEST_MAIN(exports_of_pytorch, models_at_hand, another_list, what_nodes_became, a_table_of_one_row, gates_of_positions, ids_of_a_value,
-          a_span_of_two_outputs, refusals, damaged_files)
+          recurrent_networks, a_span_of_two_outputs, refusals, damaged_files)
