@@ -69,6 +69,18 @@ static void output_read(void *context, const qs_schedule *schedule, int at, doub
                                        (size_t)one->run->outputs * sizeof(float), one->run->output);
 }
 
+/* Real numbers of an input, a sample behind the other. */
+static qs_status numbers_read(const onnx_case *one, const qs_onnx_tensor *tensor, float *out) {
+    float *values = NULL;
+    qs_status status;
+    QS_GOTO(qs_allocate((size_t)tensor->count, sizeof *values, &values));
+    QS_GOTO(qs_onnx_tensor_floats(tensor, 0, tensor->count, values));
+    case_samples_move(tensor, case_samples_axis(one, tensor, false), false, values, out);
+done:
+    free(values);
+    return status;
+}
+
 /* Inputs by their names, which carry the case's numbers. */
 static qs_status inputs_write(const onnx_case *one, const qs_graph *graph, const qs_schedule *schedule, qs_executor *executor) {
     for (int i = 0; i < graph->samples.inputs; i++) {
@@ -90,7 +102,7 @@ static qs_status inputs_write(const onnx_case *one, const qs_graph *graph, const
                 ((int32_t *)values)[k] = (int32_t)value;
             }
         else
-            status = qs_onnx_tensor_floats(tensor, 0, tensor->count, values);
+            status = numbers_read(one, tensor, values);
         if (status == QS_OK) status = qs_executor_write(executor, schedule->input[i], 0, bytes, values);
         free(values);
         QS_TRY(status);
@@ -189,7 +201,7 @@ static bool flows_choose(const onnx_case *one, binding how, bool *flows, int64_t
         if (flows[i]) count++;
         if (first < 0) first = i;
     }
-    if (first >= 0) *batch = one->input[first].dim[0];
+    if (first >= 0) *batch = one->input[first].dim[case_samples_axis(one, &one->input[first], false)];
     return count > 0 && (how != IDS || strcmp(one->op, "Gather") == 0);
 }
 
@@ -208,24 +220,28 @@ static qs_status output_run(const onnx_case *one, const bool *flows, int64_t bat
                             const char *folder, bool *ran) {
     const qs_onnx_tensor *expected = &one->output[output];
     case_graph imported = {.graph = NULL};
-    float *values = NULL;
+    const int axis = case_samples_axis(one, expected, true);
+    float *values = NULL, *moved = NULL;
     qs_status status;
     *ran = false;
     if (expected->type != QS_ONNX_FLOAT) return qs_fail(QS_UNSUPPORTED, "output %d is of %s", output, qs_onnx_type_name(expected->type));
-    if (expected->rank == 0 || expected->dim[0] != batch || expected->count == 0)
-        return qs_fail(QS_UNSUPPORTED, "output %d has no axis 0 of the batch's extent", output);
+    if (expected->rank == 0 || expected->dim[axis] != batch || expected->count == 0)
+        return qs_fail(QS_UNSUPPORTED, "output %d has no axis %d of the batch's extent", output, axis);
     QS_GOTO(qs_allocate((size_t)expected->count, sizeof *values, &values));
+    QS_GOTO(qs_allocate((size_t)expected->count, sizeof *moved, &moved));
     QS_GOTO(imported_open(one, flows, batch, output, folder, &imported));
     for (int d = 0; d < devices && status == QS_OK; d++) {
         QS_GOTO(imported_run(one, &imported, device[d], &(case_run){.batch = batch, .outputs = expected->count, .output = values}));
         qs_onnx_tensor result = *expected;
-        result.data = values;
+        case_samples_move(expected, axis, true, values, moved);
+        result.data = moved;
         *ran = true;
         status = case_compare(one, output, &result);
     }
 done:
     imported_close(&imported);
     free(values);
+    free(moved);
     return status;
 }
 

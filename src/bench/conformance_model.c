@@ -11,6 +11,7 @@ enum { MODEL_GRAPH = 7 };
 enum { GRAPH_NODE = 1, GRAPH_INITIALIZER = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12, GRAPH_VALUE_INFO = 13 };
 enum { NODE_INPUT = 1, NODE_OUTPUT = 2, NODE_OP = 4, NODE_ATTRIBUTE = 5 };
 enum { TENSOR_DIMS = 1, TENSOR_TYPE = 2, TENSOR_NAME = 8, TENSOR_RAW = 9 };
+enum { ATTRIBUTE_NAME = 1, ATTRIBUTE_INTS = 8, ATTRIBUTE_TYPE = 20 };
 enum { VALUE_NAME = 1, VALUE_TYPE = 2, TYPE_TENSOR = 1, TYPE_ELEMENT = 1, TYPE_SHAPE = 2, SHAPE_DIM = 1, DIM_VALUE = 1, DIM_SYMBOL = 2 };
 
 static void value_put(message *to, uint32_t number, const char *name, qs_onnx_type element, int rank, const int64_t *extent) {
@@ -27,6 +28,45 @@ static void value_put(message *to, uint32_t number, const char *name, qs_onnx_ty
     put_text(&value, VALUE_NAME, name);
     put_message(&value, VALUE_TYPE, &type);
     put_message(to, number, &value);
+}
+
+int case_samples_axis(const onnx_case *one, const qs_onnx_tensor *tensor, bool output) {
+    static const char *const recurrent[] = {"LSTM", "GRU", "RNN"};
+    const qs_onnx_graph *graph = &one->model.graph;
+    for (int n = 0; n < graph->nodes; n++)
+        for (size_t i = 0; i < sizeof recurrent / sizeof *recurrent; i++) {
+            int64_t layout = 0;
+            if (strcmp(graph->node[n].op, recurrent[i]) != 0 || qs_onnx_attribute_int(&graph->node[n], "layout", 0, &layout) != QS_OK)
+                continue;
+            if (layout == 0 && tensor->rank >= 3) return output ? tensor->rank - 2 : 1;
+        }
+    return 0;
+}
+
+void case_samples_move(const qs_onnx_tensor *tensor, int axis, bool back, const float *from, float *to) {
+    int64_t outer = 1, inner = 1;
+    for (int a = 0; a < tensor->rank; a++)
+        if (a != axis) *(a < axis ? &outer : &inner) *= tensor->dim[a];
+    const int64_t samples = tensor->dim[axis];
+    for (int64_t o = 0; o < outer; o++)
+        for (int64_t n = 0; n < samples; n++) {
+            const int64_t own = (o * samples + n) * inner, front = (n * outer + o) * inner;
+            memcpy(to + (back ? own : front), from + (back ? front : own), (size_t)inner * sizeof *to);
+        }
+}
+
+/* Transpose by an order of axes. */
+static void transpose_put(message *to, const char *from, int rank, const int64_t *order, const char *result) {
+    message node = {.size = 0}, attribute = {.size = 0};
+    put_text(&attribute, ATTRIBUTE_NAME, "perm");
+    for (int a = 0; a < rank; a++)
+        put_integer(&attribute, ATTRIBUTE_INTS, order[a]);
+    put_integer(&attribute, ATTRIBUTE_TYPE, QS_ONNX_ATTRIBUTE_INTS);
+    put_text(&node, NODE_INPUT, from);
+    put_text(&node, NODE_OUTPUT, result);
+    put_text(&node, NODE_OP, "Transpose");
+    put_message(&node, NODE_ATTRIBUTE, &attribute);
+    put_message(to, GRAPH_NODE, &node);
 }
 
 static void node_put(message *to, const char *op, const char *from, const char *with, const char *result) {
@@ -50,10 +90,10 @@ static void initializer_put(message *to, const char *name, qs_onnx_type type, in
     put_message(to, GRAPH_INITIALIZER, &tensor);
 }
 
-static int64_t numbers_of_sample(const qs_onnx_tensor *tensor) {
+static int64_t numbers_of_sample(const qs_onnx_tensor *tensor, int axis) {
     int64_t count = 1;
-    for (int a = 1; a < tensor->rank; a++)
-        count *= tensor->dim[a];
+    for (int a = 0; a < tensor->rank; a++)
+        if (a != axis) count *= tensor->dim[a];
     return count;
 }
 
@@ -62,21 +102,26 @@ static size_t bytes_of(const qs_onnx_tensor *tensor) {
 }
 
 /* Real numbers flow in as vectors, integers as they are: they are rows of a table. */
-static void input_put(message *graph, const qs_onnx_tensor *tensor, const char *name, int index) {
-    char flat[32], extents[32];
-    int64_t extent[QS_ONNX_MAX_RANK];
+static void input_put(message *graph, const qs_onnx_tensor *tensor, int axis, const char *name, int index) {
+    char flat[32], extents[32], front[32];
+    int64_t extent[QS_ONNX_MAX_RANK] = {0}, order[QS_ONNX_MAX_RANK] = {0};
     snprintf(flat, sizeof flat, CASE_INPUT, index);
     if (qs_onnx_type_is_integer(tensor->type)) {
         value_put(graph, GRAPH_INPUT, flat, tensor->type, tensor->rank, tensor->dim);
         node_put(graph, "Identity", flat, NULL, name);
         return;
     }
-    value_put(graph, GRAPH_INPUT, flat, tensor->type, 2, (const int64_t[2]){0, numbers_of_sample(tensor)});
+    value_put(graph, GRAPH_INPUT, flat, tensor->type, 2, (const int64_t[2]){0, numbers_of_sample(tensor, axis)});
     snprintf(extents, sizeof extents, "case_extents_%d", index);
-    for (int a = 0; a < tensor->rank; a++)
-        extent[a] = a == 0 ? 0 : tensor->dim[a]; /* 0: as it is */
+    snprintf(front, sizeof front, "case_front_%d", index);
+    for (int a = 0, place = 1; a < tensor->rank; a++) {
+        if (a == axis) continue; /* it stands in front, and stays as it is: 0 */
+        extent[place] = tensor->dim[a];
+        order[a] = place++;
+    }
     initializer_put(graph, extents, QS_ONNX_INT64, 1, (const int64_t[1]){tensor->rank}, extent, (size_t)tensor->rank * sizeof *extent);
-    node_put(graph, "Reshape", flat, extents, name);
+    node_put(graph, "Reshape", flat, extents, axis == 0 ? name : front);
+    if (axis > 0) transpose_put(graph, front, tensor->rank, order, name);
 }
 
 static void graph_put(message *graph, const onnx_case *one, const bool *flows, int output) {
@@ -85,15 +130,20 @@ static void graph_put(message *graph, const onnx_case *one, const bool *flows, i
         const char *name = from->value[from->input[i]].name;
         const qs_onnx_tensor *tensor = &one->input[i];
         if (flows[i])
-            input_put(graph, tensor, name, i);
+            input_put(graph, tensor, case_samples_axis(one, tensor, false), name, i);
         else
             initializer_put(graph, name, tensor->type, tensor->rank, tensor->dim, tensor->data, bytes_of(tensor));
     }
     const char *name = from->value[from->output[output]].name;
+    const qs_onnx_tensor *result = &one->output[output];
+    const int axis = case_samples_axis(one, result, true);
+    int64_t order[QS_ONNX_MAX_RANK] = {axis};
+    for (int a = 0, place = 1; a < result->rank; a++)
+        if (a != axis) order[place++] = a;
     node_put(graph, "Neg", name, NULL, "case_negative");
-    node_put(graph, "Flatten", "case_negative", NULL, CASE_OUTPUT);
-    value_put(graph, GRAPH_OUTPUT, CASE_OUTPUT, one->output[output].type, 2,
-              (const int64_t[2]){0, numbers_of_sample(&one->output[output])});
+    if (axis > 0) transpose_put(graph, "case_negative", result->rank, order, "case_back");
+    node_put(graph, "Flatten", axis > 0 ? "case_back" : "case_negative", NULL, CASE_OUTPUT);
+    value_put(graph, GRAPH_OUTPUT, CASE_OUTPUT, result->type, 2, (const int64_t[2]){0, numbers_of_sample(result, axis)});
 }
 
 qs_status case_model_write(const onnx_case *one, const bool *flows, int output, const char *path) {
