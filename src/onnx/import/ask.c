@@ -13,26 +13,26 @@ qs__value *qs__made_by(qs__import *one, const qs__node *node, int index) {
     return index < node->outputs && node->output[index] >= 0 ? &one->value[node->output[index]] : NULL;
 }
 
-static void stick(qs__import *one, qs_status status) {
+void qs__stick(qs__import *one, qs_status status) {
     if (one->status == QS_OK) one->status = status;
 }
 
 int64_t qs__int(qs__import *one, const qs__node *node, const char *name, int64_t otherwise) {
     int64_t out = otherwise;
-    stick(one, qs_onnx_attribute_int(node->from, name, otherwise, &out));
+    qs__stick(one, qs_onnx_attribute_int(node->from, name, otherwise, &out));
     return out;
 }
 
 double qs__float(qs__import *one, const qs__node *node, const char *name, double otherwise) {
     float out = (float)otherwise;
     if (!qs_onnx_attribute_find(node->from, name)) return otherwise;
-    stick(one, qs_onnx_attribute_float(node->from, name, out, &out));
+    qs__stick(one, qs_onnx_attribute_float(node->from, name, out, &out));
     return (double)out;
 }
 
 const char *qs__word(qs__import *one, const qs__node *node, const char *name, const char *otherwise) {
     const char *out = otherwise;
-    stick(one, qs_onnx_attribute_string(node->from, name, otherwise, &out));
+    qs__stick(one, qs_onnx_attribute_string(node->from, name, otherwise, &out));
     return out;
 }
 
@@ -45,11 +45,11 @@ int qs__int_list(qs__import *one, const qs__node *node, const char *name, int in
             qs__refuse_node(one, "%s is not known from the file", name);
             return 0;
         }
-        stick(one, qs_onnx_tensor_integers(value->tensor, 0, value->tensor->count, out));
+        qs__stick(one, qs_onnx_tensor_integers(value->tensor, 0, value->tensor->count, out));
         return (int)value->tensor->count;
     }
     if (!qs_onnx_attribute_find(node->from, name)) return 0;
-    stick(one, qs_onnx_attribute_ints(node->from, name, &list, &count));
+    qs__stick(one, qs_onnx_attribute_ints(node->from, name, &list, &count));
     if (count > QS__MOST_RANK) {
         qs__refuse_node(one, "%s has %zu numbers", name, count);
         return 0;
@@ -67,14 +67,14 @@ int qs__axis_at(qs__import *one, int64_t axis, int rank) {
 
 bool qs__one_number(qs__import *one, const qs__value *value, double *out) {
     if (!value || value->kind != QS__NUMBERS || value->tensor->count != 1) return false;
-    stick(one, qs_onnx_tensor_doubles(value->tensor, 0, 1, out));
+    qs__stick(one, qs_onnx_tensor_doubles(value->tensor, 0, 1, out));
     return one->status == QS_OK;
 }
 
 double *qs__all_numbers(qs__import *one, const qs__value *value) {
     double *out = NULL;
-    if (one->status == QS_OK) stick(one, qs_allocate((size_t)value->tensor->count, sizeof *out, &out));
-    if (one->status == QS_OK) stick(one, qs_onnx_tensor_doubles(value->tensor, 0, value->tensor->count, out));
+    if (one->status == QS_OK) qs__stick(one, qs_allocate((size_t)value->tensor->count, sizeof *out, &out));
+    if (one->status == QS_OK) qs__stick(one, qs_onnx_tensor_doubles(value->tensor, 0, value->tensor->count, out));
     return out;
 }
 
@@ -148,7 +148,7 @@ void qs__refuse_node(qs__import *one, const char *format, ...) {
         return;
     }
     if (one->problems == 64) return; /* as many as anybody reads */
-    stick(one, qs_grow(&one->problem, &one->problem_capacity, (size_t)one->problems + 1, sizeof problem));
+    qs__stick(one, qs_grow(&one->problem, &one->problem_capacity, (size_t)one->problems + 1, sizeof problem));
     if (one->status == QS_OK) one->problem[one->problems++] = problem;
 }
 
@@ -161,7 +161,7 @@ void qs__note(qs__import *one, const char *format, ...) {
     va_end(arguments);
     for (int i = 0; i < one->out->notes; i++)
         if (strcmp(one->out->note[i], text) == 0) return;
-    stick(one, qs_grow(&one->out->note, &one->note_capacity, (size_t)one->out->notes + 1, sizeof *one->out->note));
-    if (one->status == QS_OK) stick(one, qs_format_text(&one->out->note[one->out->notes], "%s", text));
+    qs__stick(one, qs_grow(&one->out->note, &one->note_capacity, (size_t)one->out->notes + 1, sizeof *one->out->note));
+    if (one->status == QS_OK) qs__stick(one, qs_format_text(&one->out->note[one->out->notes], "%s", text));
     if (one->status == QS_OK) one->out->notes++;
 }

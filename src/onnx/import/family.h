@@ -11,8 +11,6 @@ bool qs__flow_in(qs__import *one, const qs__node *node, int index, qs__value *ou
 void qs__pass_on(qs__import *one, const qs__node *node, const qs__value *value);
 /* An fp32 tensor of the extents of another, in the memory of the import, and its elements. NULL on failure. */
 qs_onnx_tensor *qs__tensor_make(qs__import *one, const qs_onnx_tensor *like, float **values);
-/* Gives a tensor other data, from the heap, which are freed with the import. */
-void qs__tensor_own(qs__import *one, qs_onnx_tensor *tensor, void *data);
 /* The tensor without its first rows. */
 qs_onnx_tensor *qs__tensor_part(qs__import *one, const qs_onnx_tensor *whole, int64_t rows);
 /* A tensor that lies as the layout of the numbers says: theirs, or a copy. NULL on failure. */
@@ -38,7 +36,14 @@ bool qs__mask_node(qs__import *one, const qs__node *node);
  * read by nobody is dead. */
 void qs__recurrent_find(qs__import *one);
 
-#define QS__ONNX(op) void qs__import_##op(qs__import *one, const qs__node *node);
+/* What becomes of a node that reads numbers of the file alone, and of one that reads integers of inputs. */
+typedef enum qs__on_numbers {
+    QS__COMPUTED, /* the numbers are computed; what follows from integers is found before its function is asked (qs__mask_node) */
+    QS__SEEN,     /* its function says how they are seen: nothing is copied, and a parameter stays one. Of integers as above */
+    QS__PICKED    /* the same, and its function also takes integers, which are ids of rows */
+} qs__on_numbers;
+
+#define QS__ONNX(op, numbers) void qs__import_##op(qs__import *one, const qs__node *node);
 #include "table.def"
 #undef QS__ONNX
 

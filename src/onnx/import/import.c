@@ -7,31 +7,22 @@
 #include "fuse.h"
 #include "options.h"
 
-static void stick(qs__import *one, qs_status status) {
-    if (one->status == QS_OK) one->status = status;
-}
-
 enum { MOST_INPUTS = 2 * QS_SAMPLES_MOST_INPUTS }; /* some are joined, and go */
 
 /* ---- Values and nodes ----------------------------------------------------------------------------------------------------- */
 
 /* Integers that depend on the batch or the length, for a batch of one. */
 static const qs_onnx_tensor *extents_fix(qs__import *one, const qs_onnx_tensor *symbols) {
-    float *unused;
-    int64_t *data = NULL;
     const qs_onnx_extent *extent = symbols->data;
-    qs_onnx_tensor like = *symbols;
-    like.type = QS_ONNX_INT64;
-    if (qs_allocate((size_t)symbols->count, sizeof *data, &data) != QS_OK) return NULL;
+    qs_onnx_tensor *out = qs__keep_memory(one, 1, sizeof *out);
+    int64_t *data = out ? qs__keep_memory(one, (size_t)symbols->count, sizeof *data) : NULL;
+    if (!data) return NULL;
     for (int64_t i = 0; i < symbols->count; i++)
         data[i] = qs_onnx_extent_at(&extent[i], 1, one->length);
-    like.data = data;
-    qs_onnx_tensor *out = qs__tensor_make(one, &like, &unused);
-    if (out) {
-        out->type = QS_ONNX_INT64;
-        qs__tensor_own(one, out, data);
-    } else
-        free(data);
+    *out = *symbols;
+    out->type = QS_ONNX_INT64;
+    out->data = data;
+    out->uniform = false;
     return out;
 }
 
@@ -226,18 +217,22 @@ static qs_status inputs_load(qs__import *one) {
 
 static const struct family {
     const char *op;
+    qs__on_numbers numbers;
     void (*import)(qs__import *one, const qs__node *node);
 } families[] = {
-#define QS__ONNX(op) {#op, qs__import_##op},
+#define QS__ONNX(op, numbers) {#op, QS__##numbers, qs__import_##op},
 #include "table.def"
 #undef QS__ONNX
 };
 
+static const struct family *family_of(const char *op) {
+    for (size_t f = 0; f < sizeof families / sizeof *families; f++)
+        if (strcmp(families[f].op, op) == 0) return &families[f];
+    return NULL;
+}
+
 bool qs_onnx_imports(const char *op) {
-    size_t f = 0;
-    while (f < sizeof families / sizeof *families && strcmp(families[f].op, op) != 0)
-        f++;
-    return f < sizeof families / sizeof *families;
+    return family_of(op) != NULL;
 }
 
 static void row_note(qs__import *one, const qs__node *node, int before) {
@@ -246,7 +241,7 @@ static void row_note(qs__import *one, const qs__node *node, int before) {
     while (at < out->rows && strcmp(out->row[at].op, node->op) < 0)
         at++;
     if (at == out->rows || strcmp(out->row[at].op, node->op) != 0) {
-        stick(one, qs_grow(&out->row, &one->row_capacity, (size_t)out->rows + 1, sizeof *out->row));
+        qs__stick(one, qs_grow(&out->row, &one->row_capacity, (size_t)out->rows + 1, sizeof *out->row));
         if (one->status != QS_OK) return;
         memmove(&out->row[at + 1], &out->row[at], (size_t)(out->rows++ - at) * sizeof *out->row);
         out->row[at] = (qs_onnx_row){.nodes = 0};
@@ -301,26 +296,19 @@ static void node_import(qs__import *one, qs__node *node) {
     one->at = node;
     for (int i = 0; i < node->inputs; i++) /* what was refused is said where it was */
         if (node->input[i] >= 0 && one->value[node->input[i]].kind == QS__UNKNOWN) return;
-    size_t f = 0;
-    while (f < sizeof families / sizeof *families && strcmp(families[f].op, node->op) != 0)
-        f++;
-    const bool known = f < sizeof families / sizeof *families && (*node->from->domain == '\0' || node->fused);
-    const bool layout = known && (families[f].import == qs__import_Transpose || families[f].import == qs__import_Reshape ||
-                                  families[f].import == qs__import_Squeeze || families[f].import == qs__import_Unsqueeze ||
-                                  families[f].import == qs__import_Identity || families[f].import == qs__import_Expand ||
-                                  families[f].import == qs__import_Flatten || families[f].import == qs__import_Gather ||
-                                  families[f].import == qs__import_Cast);
+    const struct family *family = *node->from->domain == '\0' || node->fused ? family_of(node->op) : NULL;
     bool numbers = true;
     for (int i = 0; i < node->inputs; i++)
         numbers = numbers && (node->input[i] < 0 || one->value[node->input[i]].kind == QS__NUMBERS);
-    if (!(layout && numbers) && qs__evaluate(one, node))
+    const bool seen = numbers && family && family->numbers != QS__COMPUTED;
+    if (!seen && qs__evaluate(one, node))
         ;
-    else if (known && families[f].import == qs__import_Gather)
-        families[f].import(one, node);
+    else if (family && family->numbers == QS__PICKED)
+        family->import(one, node);
     else if (integers_join(one, node) || qs__mask_node(one, node))
         ;
-    else if (known)
-        families[f].import(one, node);
+    else if (family)
+        family->import(one, node);
     else
         qs__refuse_node(one, *node->from->domain ? "no such operator of %s" : "no such operator", node->from->domain);
     if (one->problems == problems && one->status == QS_OK) {

@@ -83,6 +83,11 @@ typedef struct qs__import {
     qs_status status;
 } qs__import;
 
+/* The first failure stays. */
+void qs__stick(qs__import *one, qs_status status);
+/* Memory that lives as long as the weights that were imported, zeroed (numbers.c); NULL on failure. */
+void *qs__keep_memory(qs__import *one, size_t count, size_t size);
+
 /* ---- Asking a node (ask.c) ---------------------------------------------------------------------------------------------------- */
 
 /* The value that a node reads or writes; NULL: left out. */

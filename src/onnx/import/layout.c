@@ -39,6 +39,29 @@ bool qs__axis_is_batched(const qs__layout *layout, int axis) {
     return false;
 }
 
+bool qs__layout_in_order(const qs__layout *layout, bool transposed) {
+    int next = 0;
+    for (int a = 0; a < layout->axes; a++) {
+        const qs__axis_parts *axis = &layout->axis[transposed ? layout->axes - 1 - a : a];
+        for (int i = 0; i < axis->count; i++)
+            if (axis->at[i] != next++) return false;
+    }
+    return true;
+}
+
+int64_t qs__layout_place(const qs__layout *layout, int64_t index) {
+    int64_t stride[QS__MOST_FACTORS], place = 0;
+    for (int f = layout->factors - 1; f >= 0; f--)
+        stride[f] = f + 1 < layout->factors ? stride[f + 1] * layout->factor[f + 1].extent : 1;
+    for (int a = layout->axes - 1; a >= 0; a--)
+        for (int i = layout->axis[a].count - 1; i >= 0; i--) {
+            const int f = layout->axis[a].at[i];
+            place += index % layout->factor[f].extent * stride[f];
+            index /= layout->factor[f].extent;
+        }
+    return place;
+}
+
 void qs__layout_transpose(qs__layout *layout, int rank, const int *order) {
     qs__axis_parts axis[QS__MOST_RANK];
     for (int a = 0; a < rank; a++)

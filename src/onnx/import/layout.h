@@ -37,6 +37,10 @@ int64_t qs__layout_span(const qs__layout *layout, int first, int end);
 int64_t qs__layout_count(const qs__layout *layout);
 /* Whether an axis holds the batch. */
 bool qs__axis_is_batched(const qs__layout *layout, int axis);
+/* Whether memory is row-major over the axes; `transposed`: over the axes the other way round. */
+bool qs__layout_in_order(const qs__layout *layout, bool transposed);
+/* Where the element at `index` of the axes' row-major order lies. */
+int64_t qs__layout_place(const qs__layout *layout, int64_t index);
 /* Axis i of the result is order[i] of the layout. */
 void qs__layout_transpose(qs__layout *layout, int rank, const int *order);
 /* Puts axes of one index before axes `at`, ascending in the result; takes an axis of one index away. */

@@ -7,10 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void stick(qs__import *one, qs_status status) {
-    if (one->status == QS_OK) one->status = status;
-}
-
 enum { MOST_OPERATORS = 1 << 14 }; /* as in graph.json */
 
 /* ---- Names ---------------------------------------------------------------------------------------------------------------- */
@@ -93,9 +89,10 @@ static const char *name_of(qs__import *one, int source) {
 
 int qs__make(qs__import *one, const char *op, const qs__value *parameter, int inputs, const int *source, qs_shape shape) {
     qs_graph_record *graph = &one->out->graph;
-    if (graph->operators == MOST_OPERATORS) stick(one, qs_fail(QS_UNSUPPORTED, "it would become more than %d operators", MOST_OPERATORS));
+    if (graph->operators == MOST_OPERATORS)
+        qs__stick(one, qs_fail(QS_UNSUPPORTED, "it would become more than %d operators", MOST_OPERATORS));
     qs_graph_operator row = {.inputs = inputs, .groups = 0, .shape = shape};
-    stick(one, qs_grow(&graph->operator_, &one->operator_capacity, (size_t)graph->operators + 1, sizeof row));
+    qs__stick(one, qs_grow(&graph->operator_, &one->operator_capacity, (size_t)graph->operators + 1, sizeof row));
     if (one->status != QS_OK) return 0;
     name_choose(one, op, parameter, row.name);
     snprintf(row.op, sizeof row.op, "%s", op);
@@ -110,7 +107,7 @@ void qs__set(qs__import *one, int source, const char *setting, double value) {
     qs_graph_operator *row = qs__row(one, source);
     size_t capacity = (size_t)row->settings;
     if (one->status != QS_OK) return;
-    stick(one, qs_grow(&row->setting, &capacity, capacity + 1, sizeof *row->setting));
+    qs__stick(one, qs_grow(&row->setting, &capacity, capacity + 1, sizeof *row->setting));
     if (one->status != QS_OK) return;
     row->setting[row->settings].value = value;
     snprintf(row->setting[row->settings++].name, sizeof row->setting->name, "%s", setting);

@@ -5,24 +5,19 @@
 
 #include "family.h"
 
-static void stick(qs__import *one, qs_status status) {
-    if (one->status == QS_OK) one->status = status;
-}
-
-/* Memory that lives as long as the import. */
-static void *take(qs__import *one, size_t count, size_t size) {
+void *qs__keep_memory(qs__import *one, size_t count, size_t size) {
     void *out = NULL;
-    stick(one, qs_grow(&one->out->values, &one->values_capacity, (size_t)one->out->arrays + 1, sizeof *one->out->values));
-    if (one->status == QS_OK) stick(one, qs_allocate(count, size, &out));
+    qs__stick(one, qs_grow(&one->out->values, &one->values_capacity, (size_t)one->out->arrays + 1, sizeof *one->out->values));
+    if (one->status == QS_OK) qs__stick(one, qs_allocate(count, size, &out));
     if (one->status == QS_OK) one->out->values[one->out->arrays++] = out;
     return out;
 }
 
 qs_onnx_tensor *qs__tensor_make(qs__import *one, const qs_onnx_tensor *like, float **values) {
-    qs_onnx_tensor *out = take(one, 1, sizeof *out);
-    *values = out ? take(one, (size_t)like->count, sizeof **values) : NULL;
+    qs_onnx_tensor *out = qs__keep_memory(one, 1, sizeof *out);
+    *values = out ? qs__keep_memory(one, (size_t)like->count, sizeof **values) : NULL;
     if (!*values) return NULL;
-    stick(one, qs_onnx_tensor_floats(like, 0, like->count, *values));
+    qs__stick(one, qs_onnx_tensor_floats(like, 0, like->count, *values));
     *out = *like;
     out->type = QS_ONNX_FLOAT;
     out->data = *values;
@@ -31,7 +26,7 @@ qs_onnx_tensor *qs__tensor_make(qs__import *one, const qs_onnx_tensor *like, flo
 }
 
 qs_onnx_tensor *qs__tensor_part(qs__import *one, const qs_onnx_tensor *whole, int64_t rows) {
-    qs_onnx_tensor *out = take(one, 1, sizeof *out);
+    qs_onnx_tensor *out = qs__keep_memory(one, 1, sizeof *out);
     if (!out) return NULL;
     *out = *whole;
     out->dim[0] -= rows;
@@ -41,54 +36,24 @@ qs_onnx_tensor *qs__tensor_part(qs__import *one, const qs_onnx_tensor *whole, in
     return out;
 }
 
-void qs__tensor_own(qs__import *one, qs_onnx_tensor *tensor, void *data) {
-    stick(one, qs_grow(&one->out->values, &one->values_capacity, (size_t)one->out->arrays + 1, sizeof *one->out->values));
-    if (one->status == QS_OK)
-        one->out->values[one->out->arrays++] = data;
-    else
-        free(data);
-    tensor->data = data;
-}
-
-/* Whether the tensor's elements lie in the order of the layout's axes. */
-static bool lies(const qs__layout *layout) {
-    int next = 0;
-    for (int a = 0; a < layout->axes; a++)
-        for (int i = 0; i < layout->axis[a].count; i++)
-            if (layout->axis[a].at[i] != next++) return false;
-    return true;
-}
-
 const qs_onnx_tensor *qs__tensor_of(qs__import *one, const qs__value *numbers) {
     const qs_onnx_tensor *from = numbers->tensor;
     const qs__layout *layout = &numbers->layout;
-    qs_onnx_tensor *out = take(one, 1, sizeof *out);
+    qs_onnx_tensor *out = qs__keep_memory(one, 1, sizeof *out);
     if (!out) return NULL;
     *out = *from;
     out->rank = layout->axes;
     for (int a = 0; a < layout->axes; a++)
         out->dim[a] = qs__axis_extent(layout, a);
     const size_t bytes = (size_t)qs_onnx_type_bits(from->type) / 8;
-    if (lies(layout) || from->uniform) return out;
+    if (qs__layout_in_order(layout, false) || from->uniform) return out;
     if (bytes == 0) {
         qs__refuse_node(one, "%s of another order", qs_onnx_type_name(from->type));
         return NULL;
     }
-    char *moved = take(one, (size_t)from->count, bytes);
-    for (int64_t i = 0; moved && i < from->count; i++) {
-        int64_t stride = 1, place = 0, index = i, at[QS__MOST_FACTORS];
-        for (int a = layout->axes - 1; a >= 0; a--)
-            for (int k = layout->axis[a].count - 1; k >= 0; k--) {
-                const int f = layout->axis[a].at[k];
-                at[f] = index % layout->factor[f].extent;
-                index /= layout->factor[f].extent;
-            }
-        for (int f = layout->factors - 1; f >= 0; f--) {
-            place += at[f] * stride;
-            stride *= layout->factor[f].extent;
-        }
-        memcpy(moved + (size_t)i * bytes, (const char *)from->data + (size_t)place * bytes, bytes);
-    }
+    char *moved = qs__keep_memory(one, (size_t)from->count, bytes);
+    for (int64_t i = 0; moved && i < from->count; i++)
+        memcpy(moved + (size_t)i * bytes, (const char *)from->data + (size_t)qs__layout_place(layout, i) * bytes, bytes);
     out->data = moved;
     return moved ? out : NULL;
 }
@@ -118,7 +83,7 @@ bool qs__evaluate(qs__import *one, const qs__node *node) {
         input[i] = qs__tensor_of(one, value);
         if (!input[i]) return false;
     }
-    qs_onnx_tensor *result = take(one, (size_t)node->outputs, sizeof *result);
+    qs_onnx_tensor *result = qs__keep_memory(one, (size_t)node->outputs, sizeof *result);
     if (!result || qs_onnx_evaluate(&one->model->graph, node->from, input, one->memory, result) != QS_OK) return false;
     for (int i = 0; i < node->outputs; i++) {
         if (!qs__made_by(one, node, i)) continue;
@@ -134,8 +99,8 @@ bool qs__evaluate(qs__import *one, const qs__node *node) {
 
 /* An input of integers that are all the same number. */
 static const qs_onnx_tensor *filled(qs__import *one, const qs__value *value, int64_t number) {
-    qs_onnx_tensor *out = take(one, 1, sizeof *out);
-    int64_t *data = out ? take(one, (size_t)qs__layout_count(&value->layout), sizeof *data) : NULL;
+    qs_onnx_tensor *out = qs__keep_memory(one, 1, sizeof *out);
+    int64_t *data = out ? qs__keep_memory(one, (size_t)qs__layout_count(&value->layout), sizeof *data) : NULL;
     if (!data) return NULL;
     *out = (qs_onnx_tensor){
         .name = "", .type = QS_ONNX_INT64, .rank = qs__rank(value), .count = qs__layout_count(&value->layout), .data = data};
@@ -150,8 +115,8 @@ static const qs_onnx_tensor *filled(qs__import *one, const qs__value *value, int
 static bool tells_padding(qs__import *one, const qs__node *node, const qs__value *ids) {
     if (strcmp(node->op, "Equal") != 0 || !ids->is_ids) return false;
     for (int world = 0; world < 2; world++) {
-        qs_onnx_tensor *out = take(one, 1, sizeof *out);
-        bool *data = out ? take(one, (size_t)qs__layout_count(&ids->layout), sizeof *data) : NULL;
+        qs_onnx_tensor *out = qs__keep_memory(one, 1, sizeof *out);
+        bool *data = out ? qs__keep_memory(one, (size_t)qs__layout_count(&ids->layout), sizeof *data) : NULL;
         const qs_onnx_tensor *shape = filled(one, ids, 0);
         if (!data || !shape) return false;
         *out = *shape;
@@ -193,7 +158,7 @@ bool qs__mask_node(qs__import *one, const qs__node *node) {
     }
     qs_onnx_tensor *result[2];
     for (int world = 0; world < 2; world++) {
-        result[world] = take(one, (size_t)node->outputs, sizeof **result);
+        result[world] = qs__keep_memory(one, (size_t)node->outputs, sizeof **result);
         if (!result[world] || qs_onnx_evaluate(&one->model->graph, node->from, input[world], one->memory, result[world]) != QS_OK)
             return false;
     }
@@ -220,8 +185,8 @@ static int pattern_of(qs__import *one, const qs_onnx_tensor *tensor, int64_t row
     bool visible = true, hidden = true, causal = last == columns && before == rows && rows == columns;
     double *values = NULL;
     if ((last != columns && last != 1) || (before != rows && before != 1)) return OTHER;
-    if (one->status == QS_OK) stick(one, qs_allocate((size_t)tensor->count, sizeof *values, &values));
-    if (one->status == QS_OK) stick(one, qs_onnx_tensor_doubles(tensor, 0, tensor->count, values));
+    if (one->status == QS_OK) qs__stick(one, qs_allocate((size_t)tensor->count, sizeof *values, &values));
+    if (one->status == QS_OK) qs__stick(one, qs_onnx_tensor_doubles(tensor, 0, tensor->count, values));
     for (int64_t i = 0; i < tensor->count && one->status == QS_OK; i++) {
         const bool is = hides(values[i]);
         visible = visible && !is;

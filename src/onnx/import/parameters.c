@@ -6,10 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void stick(qs__import *one, qs_status status) {
-    if (one->status == QS_OK) one->status = status;
-}
-
 /* Names of weights files have 95 characters. */
 static void name_cut(const char *from, char out[96]) {
     if (strlen(from) < 96)
@@ -27,7 +23,7 @@ static bool is_taken(const qs_tensor_set *set, const char *name) {
 /* Appends a tensor to the weights; its name is changed where another has it. */
 static qs_named_tensor *tensor_add(qs__import *one, const char *name, qs_shape shape) {
     qs_tensor_set *set = &one->out->weights;
-    stick(one, qs_grow(&set->tensors, &one->tensor_capacity, set->count + 1, sizeof *set->tensors));
+    qs__stick(one, qs_grow(&set->tensors, &one->tensor_capacity, set->count + 1, sizeof *set->tensors));
     if (one->status != QS_OK) return NULL;
     qs_named_tensor *out = &set->tensors[set->count];
     *out = (qs_named_tensor){.tensor = {.shape = shape, .format = qs_format_of("fp32")}};
@@ -39,15 +35,6 @@ static qs_named_tensor *tensor_add(qs__import *one, const char *name, qs_shape s
         if (again == 2) qs__note(one, "%s is read by several operators: each trains its own copy", name);
     }
     set->count++;
-    return out;
-}
-
-/* Memory for values that live as long as the weights. */
-static float *values_make(qs__import *one, int64_t count) {
-    float *out = NULL;
-    stick(one, qs_grow(&one->out->values, &one->values_capacity, (size_t)one->out->arrays + 1, sizeof *one->out->values));
-    if (one->status == QS_OK) stick(one, qs_allocate((size_t)count, sizeof *out, &out));
-    if (one->status == QS_OK) one->out->values[one->out->arrays++] = out;
     return out;
 }
 
@@ -73,8 +60,8 @@ static void data_take(qs__import *one, const qs_onnx_tensor *from, qs_tensor *ou
         out->data = data.kept;
         return;
     }
-    float *values = values_make(one, from->count);
-    if (one->status == QS_OK) stick(one, qs_onnx_tensor_floats(from, 0, from->count, values));
+    float *values = qs__keep_memory(one, (size_t)from->count, sizeof(float));
+    if (one->status == QS_OK) qs__stick(one, qs_onnx_tensor_floats(from, 0, from->count, values));
     out->data = values;
 }
 
@@ -82,7 +69,7 @@ static qs_graph_origin *origin_add(qs__import *one, int source, const char *para
     qs_graph_operator *row = qs__row(one, source);
     size_t capacity = (size_t)row->origins;
     if (one->status != QS_OK) return NULL;
-    stick(one, qs_grow(&row->origin, &capacity, capacity + 1, sizeof *row->origin));
+    qs__stick(one, qs_grow(&row->origin, &capacity, capacity + 1, sizeof *row->origin));
     if (one->status != QS_OK) return NULL;
     qs_graph_origin *out = &row->origin[row->origins++];
     *out = (qs_graph_origin){.axes = tensor->tensor.shape.axes};
@@ -92,36 +79,12 @@ static qs_graph_origin *origin_add(qs__import *one, int source, const char *para
     return out;
 }
 
-/* Whether memory is row-major over the axes; over a matrix's axes the other way round. */
-static bool in_order(const qs__layout *layout, bool transposed) {
-    int next = 0;
-    for (int a = 0; a < layout->axes; a++) {
-        const qs__axis_parts *axis = &layout->axis[transposed ? layout->axes - 1 - a : a];
-        for (int i = 0; i < axis->count; i++)
-            if (axis->at[i] != next++) return false;
-    }
-    return true;
-}
-
-/* Where the element at `index` of the axes' row-major order lies. */
-static int64_t place_of(const qs__layout *layout, int64_t index) {
-    int64_t stride[QS__MOST_FACTORS], place = 0;
-    for (int f = layout->factors - 1; f >= 0; f--)
-        stride[f] = f + 1 < layout->factors ? stride[f + 1] * layout->factor[f + 1].extent : 1;
-    for (int a = layout->axes - 1; a >= 0; a--)
-        for (int i = layout->axis[a].count - 1; i >= 0; i--) {
-            const int f = layout->axis[a].at[i];
-            place += index % layout->factor[f].extent * stride[f];
-            index /= layout->factor[f].extent;
-        }
-    return place;
-}
-
 void qs__give(qs__import *one, int source, const char *parameter, const qs__value *numbers) {
     const qs_onnx_tensor *from = numbers->tensor;
     const char *name = numbers->from ? numbers->from : numbers->name;
-    const bool plain = in_order(&numbers->layout, false);
-    const bool transposed = !plain && numbers->layout.axes == 2 && qs__is_of(one, source, "linear") && in_order(&numbers->layout, true);
+    const bool plain = qs__layout_in_order(&numbers->layout, false);
+    const bool transposed =
+        !plain && numbers->layout.axes == 2 && qs__is_of(one, source, "linear") && qs__layout_in_order(&numbers->layout, true);
     if (one->status != QS_OK) return;
     qs_named_tensor *tensor = tensor_add(one, name, shape_of(from));
     if (!tensor) return;
@@ -130,9 +93,9 @@ void qs__give(qs__import *one, int source, const char *parameter, const qs__valu
     else if (plain || transposed)
         data_take(one, from, &tensor->tensor);
     else {
-        float *moved = values_make(one, from->count);
+        float *moved = qs__keep_memory(one, (size_t)from->count, sizeof(float));
         for (int64_t i = 0; i < from->count && one->status == QS_OK; i++)
-            stick(one, qs_onnx_tensor_floats(from, place_of(&numbers->layout, i), 1, &moved[i]));
+            qs__stick(one, qs_onnx_tensor_floats(from, qs__layout_place(&numbers->layout, i), 1, &moved[i]));
         tensor->tensor.data = moved;
     }
     if (!plain && !transposed) {
@@ -151,7 +114,7 @@ void qs__give_constant(qs__import *one, int source, const char *parameter, const
     if (one->status != QS_OK) return;
     snprintf(whole, sizeof whole, "%s.%s", qs__row(one, source)->name, name);
     qs_named_tensor *tensor = tensor_add(one, whole, qs_shape_of(1, count));
-    float *own = tensor && one->with_values ? values_make(one, count) : NULL;
+    float *own = tensor && one->with_values ? qs__keep_memory(one, (size_t)count, sizeof(float)) : NULL;
     for (int64_t i = 0; own && i < count; i++)
         own[i] = (float)(values ? values[i] : fill);
     if (tensor) tensor->tensor.data = own;
