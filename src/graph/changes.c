@@ -44,6 +44,18 @@ static const char *value_of(const char *changes, int which, int *length) {
     return at;
 }
 
+/* Each change once: of two the program could not know which is meant. */
+static qs_status changes_check(const char *changes) {
+    int first, second;
+    for (int i = 0; i < CHANGES; i++) {
+        const char *one = value_of(changes, i, &first), *other = one ? value_of(one, i, &second) : NULL;
+        if (other)
+            return qs_fail(QS_USAGE, "%.*s%.*s and %.*s%.*s: a model is changed so once, leave one of them out", (int)strlen(marks[i]),
+                           marks[i], first, one, (int)strlen(marks[i]), marks[i], second, other);
+    }
+    return QS_OK;
+}
+
 qs_status qs_model_change(const char *text, const char *what, const char *value, size_t capacity, char *out) {
     const char *changes = qs_model_changes(text);
     int which = 0, length = 0;
@@ -51,6 +63,7 @@ qs_status qs_model_change(const char *text, const char *what, const char *value,
         which++;
     if (which == CHANGES) return qs_fail(QS_USAGE, "no change \"%s\" of a model: there are head, loss and dropout", what);
     if (*qs_model_changes(value)) return qs_fail(QS_USAGE, "%s %s: another change stands in it", what, value);
+    QS_TRY(qs_fail_within(changes_check(changes), "model %s", text));
     size_t used = (size_t)snprintf(out, capacity, "%.*s", (int)(changes - text), text);
     for (int i = 0; i < CHANGES; i++) {
         const char *had = value_of(changes, i, &length);
@@ -143,32 +156,44 @@ static qs_status dropout_before_head(double probability, qs_graph_record *record
                    record->operator_[head].name);
 }
 
-/* "0.1" or "0.1@encoder.*,pool" */
+/* Which operators' names match one of the patterns between commas: every pattern some, and none of them stands there twice. */
+static qs_status patterns_match(const char *first, const char *end, const qs_graph_record *record, bool *matched) {
+    char pattern[QS_NAME], before[QS_NAME];
+    for (const char *at = first; at < end;) {
+        const int left = (int)(end - at), some = (int)strcspn(at, ","), count = some < left ? some : left;
+        bool found = false;
+        if (count >= QS_NAME) return qs_fail(QS_USAGE, "a pattern of %d characters; names have %d at most", count, QS_NAME - 1);
+        snprintf(pattern, sizeof pattern, "%.*s", count, at);
+        for (const char *had = first; had < at; had += strcspn(had, ",") + 1) {
+            snprintf(before, sizeof before, "%.*s", (int)strcspn(had, ","), had);
+            if (strcmp(before, pattern) == 0) return qs_fail(QS_USAGE, "the pattern \"%s\" stands there twice", pattern);
+        }
+        for (int i = 0; i < record->operators; i++)
+            if (fnmatch(pattern, record->operator_[i].name, 0) == 0) found = matched[i] = true;
+        if (!found)
+            return qs_fail(QS_USAGE, "no operator has a name like \"%s\"; names are as in \"%s\"", pattern, record->operator_[0].name);
+        at += count + (count < left);
+    }
+    return QS_OK;
+}
+
+/* "0.1" or "0.1@encoder.*,pool": an operator that several patterns fit gets one dropout. */
 static qs_status dropout_place(const char *value, int length, qs_graph_record *record) {
     char *end = NULL;
     const double probability = strtod(value, &end);
     if (end == value || end > value + length || (end < value + length && *end != '@') || !(probability >= 0 && probability < 1))
         return qs_fail(QS_USAGE, "must be P or P@PATTERNS, with 0 <= P < 1");
     if (end == value + length) return dropout_before_head(probability, record);
-    for (const char *at = end + 1; at < value + length;) {
-        char pattern[QS_NAME];
-        const int left = (int)(value + length - at), some = (int)strcspn(at, ","), count = some < left ? some : left;
-        bool found = false;
-        if (count >= QS_NAME) return qs_fail(QS_USAGE, "a pattern of %d characters; names have %d at most", count, QS_NAME - 1);
-        snprintf(pattern, sizeof pattern, "%.*s", count, at);
-        for (int i = record->operators - 1; i >= 0; i--) { /* from behind: places before what is inserted stay */
-            if (fnmatch(pattern, record->operator_[i].name, 0) != 0) continue;
-            found = true;
-            if (is_dropout(&record->operator_[i]))
-                QS_TRY(probability_set(probability, &record->operator_[i]));
-            else
-                QS_TRY(dropout_insert(probability, i, record));
-        }
-        if (!found)
-            return qs_fail(QS_USAGE, "no operator has a name like \"%s\"; names are as in \"%s\"", pattern, record->operator_[0].name);
-        at += count + (count < left);
+    bool *matched = NULL;
+    QS_TRY(qs_allocate((size_t)record->operators, sizeof *matched, &matched));
+    qs_status status = patterns_match(end + 1, value + length, record, matched);
+    for (int i = record->operators - 1; i >= 0 && status == QS_OK; i--) { /* from behind: places before what is inserted stay */
+        if (!matched[i]) continue;
+        status = is_dropout(&record->operator_[i]) ? probability_set(probability, &record->operator_[i])
+                                                   : dropout_insert(probability, i, record);
     }
-    return QS_OK;
+    free(matched);
+    return status;
 }
 
 static qs_status head_replace(const char *value, int length, qs_graph_record *record) {
@@ -229,6 +254,7 @@ qs_status qs__graph_change(const qs_graph *graph, const char *changes, qs_graph 
     qs_status status = qs__record_of_graph(graph, &record);
     int length = 0;
     if (status != QS_OK) goto done;
+    QS_GOTO(changes_check(changes));
     const char *const head = value_of(changes, HEAD, &length);
     if (head) QS_GOTO(qs_fail_within(head_replace(head, length, &record), "--head %.*s", length, head));
     const char *const dropout = value_of(changes, DROPOUT, &length);

@@ -32,6 +32,7 @@ TEST(texts) {
     assert_ok(qs_model_change(again, "head", "8", sizeof text, text));
     assert_string_equal(text, "a.json+head=8+dropout=0.1@b*,c");
     assert_true(qs_model_has_new_head(text) && !qs_model_has_new_head("a.json+loss=span"));
+    assert_refused(qs_model_change("a.json+head=7+head=8", "head", "9", sizeof text, text), QS_USAGE, "+head=7 and +head=8");
     assert_refused(qs_model_change("a.json", "tail", "7", sizeof text, text), QS_USAGE, "head, loss and dropout");
     assert_refused(qs_model_change("a.json", "loss", "x+head=2", sizeof text, text), QS_USAGE, "another change");
     assert_refused(qs_model_change("a.json", "head", "123", 10, text), QS_USAGE, "longer than 9");
@@ -105,6 +106,11 @@ TEST(dropout) {
     assert_true(set->node[qs_graph_find(set, "dropout1")].attributes.probability == 0.125);
     qs_graph_release(had);
     qs_graph_release(set);
+    qs_graph *both = opened("resnet8+dropout=0.5@stem.conv,stem.c*"); /* two patterns fit it */
+    const int first = qs_graph_find(both, "stem.conv.dropout");
+    assert_true(first > 0);
+    assert_string_equal(both->node[both->node[first].input[0]].name, "stem.conv");
+    qs_graph_release(both);
 }
 
 TEST(loss) {
@@ -152,7 +158,10 @@ TEST(refusals) {
                                            {"resnet8+loss=token", "the loss of the target"},
                                            {"resnet8+dropout=1", "0 <= P < 1"},
                                            {"resnet8+dropout=0.1:conv", "must be P or P@PATTERNS"},
-                                           {"resnet8+dropout=0.1@conv9*", "no operator has a name like \"conv9*\""}};
+                                           {"resnet8+dropout=0.1@conv9*", "no operator has a name like \"conv9*\""},
+                                           {"resnet8+dropout=0.1@stem.conv,fc,stem.conv", "the pattern \"stem.conv\" stands there twice"},
+                                           {"resnet8+head=3+head=4", "+head=3 and +head=4: a model is changed so once"},
+                                           {"resnet8+dropout=0.1+head=3+dropout=0.1", "+dropout=0.1 and +dropout=0.1: a model"}};
     qs_graph *graph = NULL;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
         assert_refused(qs_model_open(wrong[i][0], NULL, &graph), QS_USAGE, wrong[i][1]);
