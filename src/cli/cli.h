@@ -54,6 +54,10 @@ void job_from_plan(const qs_plan *plan, const option_table *table, qs_job *job);
  * must live as long as the options. */
 void job_names_from_plan(const qs_plan *plan, const option_table *table, job_options *options);
 
+/* The class of a plan whose formats are meant where one class computes alone, as in eval and export: that of the name, or (name NULL) the
+ * only one that has others than fp32; *out NULL: none has. QS_USAGE where the plan lacks it, or where several have. */
+qs_status plan_class_choose(const qs_plan *plan, const char *file, const char *name, const qs_class_plan **out);
+
 /* What an evaluation measured beside loss and accuracy, for people (", f1 0.8125"; "": nothing; until the next call); and as members of an
  * object, their names behind `prefix`. */
 const char *measures_text(const qs_evaluation *evaluation);

@@ -56,11 +56,13 @@ static qs_status evaluated_in_formats(const eval_work *work, const worker *here,
     QS_GOTO(qs_allocate((size_t)(graph->trained_elements + graph->frozen_elements), sizeof *trained, &trained));
     QS_GOTO(qs_allocate((size_t)graph->statistics_elements, sizeof *statistics, &statistics));
     QS_GOTO(qs_weights_read(work->weights, graph, trained, statistics));
-    const char *name = work->plan_class ? work->plan_class : plan.class_[0].class_name;
-    QS_GOTO(qs_plan_bind(&plan, name, graph, &recipe));
-    const qs_class_plan *class_ = qs_plan_class(&plan, name);
-    if (class_ && class_->tensors > 0)
-        qs_log(QS_LOG_WARNING, "class %s gives tensors formats of their own, which are of training: evaluation has them in fp32", name);
+    const qs_class_plan *class_ = NULL;
+    QS_GOTO(plan_class_choose(&plan, work->plan_file, work->plan_class, &class_));
+    if (!class_) class_ = &plan.class_[0]; /* all are in fp32 */
+    QS_GOTO(qs_plan_bind(&plan, class_->class_name, graph, &recipe));
+    if (class_->tensors > 0)
+        qs_log(QS_LOG_WARNING, "class %s gives tensors formats of their own, which are of training: evaluation has them in fp32",
+               class_->class_name);
     const qs_calibration_options options = {.graph = graph,
                                             .trained = trained,
                                             .statistics = statistics,
@@ -104,7 +106,8 @@ static const option_row option_rows[] = {
     {OPTION(eval_work, named, "model", "NAME", "model of the weights, or a graph.json"), .usual = "what the file says"},
     {OPTION(eval_work, test_limit, "test-limit", "N", "use the first N test samples only")},
     {OPTION(eval_work, plan_file, "plan", "FILE", "in the formats of a plan, not in fp32")},
-    {OPTION(eval_work, plan_class, "class", "NAME", "those of this class of it"), .usual = "its first", .needs = "plan"},
+    {OPTION(eval_work, plan_class, "class", "NAME", "formats of this class of the plan"),
+     .usual = "the one class that has others than fp32", .needs = "plan"},
     {OPTION_JSON(eval_work)},
 };
 

@@ -38,8 +38,8 @@ static const option_row option_rows[] = {
     {OPTION(export_work, external, "external", NULL, "values in a file of their own beside it, as they are from 2 GB on")},
     {OPTION(export_work, normalise, "normalise", NULL, "images come as 0 ... 255; the data set's normalisation is in the file")},
     {OPTION(export_work, plan_file, "plan", "FILE", "formats of this plan"), .usual = "RUN/plan.json", .excludes = "fp32"},
-    {OPTION(export_work, class_name, "class", "NAME", "formats of this class of the plan"), .usual = "the one that has others than fp32",
-     .excludes = "fp32"},
+    {OPTION(export_work, class_name, "class", "NAME", "formats of this class of the plan"),
+     .usual = "the one class that has others than fp32", .excludes = "fp32"},
     {OPTION(export_work, fp32, "fp32", NULL, "all in fp32, whatever the plan says")},
     {OPTION(export_work, dataset, "dataset", "NAME", "whose samples calibrate, whose normalisation is taken"), .usual = "the plan's"},
     {OPTION(export_work, samples, "samples", "N", "training samples that calibrate"), .standard = "1024", .minimum = 1},
@@ -70,30 +70,6 @@ static qs_status run_read(export_work *work, const char *run) {
     QS_TRY(file_in(run, "plan.json", &work->own_plan));
     work->plan_file = work->own_plan;
     return QS_OK;
-}
-
-/* Whether operators of a class compute in other formats than fp32. */
-static bool is_reduced(const qs_plan *plan, const qs_class_plan *one) {
-    for (int i = 0; i < one->operators; i++)
-        if (strcmp(one->operator_[i].recipe, "fp32") != 0 && qs_plan_recipe(plan, one->operator_[i].recipe)) return true;
-    return one->tensors > 0;
-}
-
-static qs_status class_choose(export_work *work) {
-    int reduced = 0;
-    if (work->class_name) {
-        work->class_ = qs_plan_class(&work->plan, work->class_name);
-        if (work->class_) return QS_OK;
-        return qs_fail(QS_USAGE, "--class %s: the plan %s has no such class", work->class_name, work->plan_file);
-    }
-    for (int i = 0; i < work->plan.classes; i++) {
-        if (!is_reduced(&work->plan, &work->plan.class_[i])) continue;
-        work->class_ = &work->plan.class_[i];
-        reduced++;
-    }
-    if (reduced <= 1) return QS_OK;
-    return qs_fail(QS_USAGE, "%d classes of the plan %s have other formats than fp32: --class says which is meant, --fp32 that none is",
-                   reduced, work->plan_file);
 }
 
 static qs_status model_open(export_work *work) {
@@ -136,7 +112,7 @@ static qs_status work_read(export_work *work, int argc, char **argv, bool *done)
         return qs_fail(QS_USAGE, "--class %s: there is no plan, name one by --plan", work->class_name);
     if (work->plan_file) {
         QS_TRY(qs_plan_read(work->plan_file, &work->plan));
-        if (!work->fp32) QS_TRY(class_choose(work));
+        if (!work->fp32) QS_TRY(plan_class_choose(&work->plan, work->plan_file, work->class_name, &work->class_));
         if (!work->dataset && work->plan.job.dataset[0] && !work->plan.without_job) work->dataset = work->plan.job.dataset;
     }
     if (work->normalise && !work->dataset) return qs_fail(QS_USAGE, "--normalise needs --dataset, whose normalisation is taken");

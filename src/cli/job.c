@@ -430,3 +430,24 @@ void job_from_plan(const qs_plan *plan, const option_table *table, qs_job *job) 
     if (!option_given(table, "wire")) memcpy(job->wire, from->wire, sizeof job->wire);
     if (!option_given(table, "all-reduce")) memcpy(job->algorithm, from->algorithm, sizeof job->algorithm);
 }
+
+/* Whether operators of a class compute in other formats than fp32. */
+static bool is_reduced(const qs_plan *plan, const qs_class_plan *one) {
+    for (int i = 0; i < one->operators; i++)
+        if (strcmp(one->operator_[i].recipe, "fp32") != 0 && qs_plan_recipe(plan, one->operator_[i].recipe)) return true;
+    return one->tensors > 0;
+}
+
+qs_status plan_class_choose(const qs_plan *plan, const char *file, const char *name, const qs_class_plan **out) {
+    int reduced = 0;
+    *out = name ? qs_plan_class(plan, name) : NULL;
+    if (name && !*out) return qs_fail(QS_USAGE, "--class %s: the plan %s has no such class", name, file);
+    for (int i = 0; i < plan->classes && !name; i++) {
+        if (!is_reduced(plan, &plan->class_[i])) continue;
+        *out = &plan->class_[i];
+        reduced++;
+    }
+    if (reduced <= 1) return QS_OK;
+    return qs_fail(QS_USAGE, "%d classes of the plan %s have other formats than fp32, \"%s\" is one: --class says which is meant", reduced,
+                   file, (*out)->class_name);
+}

@@ -46,6 +46,14 @@ jq -e '.samples == 64 and .loss > 0' "$work/out" > /dev/null || { cat "$work/out
 "$QSYNC" eval "$work/run/weights.safetensors" --model "$work/frozen.json" --dataset shapes --test-limit 64 --plan "$work/plan.json" --json \
     > "$work/again" || fail "eval --plan of a model with constants"
 cmp "$work/out" "$work/again" || fail "eval --plan: constants are not weights of the model"
+# Where one class computes otherwise than in fp32, eval and export both mean that one; of several, both want to be told.
+jq '.classes = {plain: {operators: (.classes.single.operators | map_values("fp32"))}, reduced: .classes.single}' "$work/plan.json" > "$work/two.json"
+"$QSYNC" eval "$work/run/weights.safetensors" --dataset shapes --test-limit 64 --plan "$work/two.json" --json > "$work/again" || fail "eval --plan of two classes"
+cmp "$work/out" "$work/again" || fail "eval --plan takes another class than that with formats"
+exported of_two '.integer == 5 and .class == "reduced"' "$work/run" --plan "$work/two.json" --dataset shapes --samples 64
+jq '.classes.plain.operators |= map_values("bf16")' "$work/two.json" > "$work/both.json"
+refuse 2 '2 classes of the plan' eval "$work/run/weights.safetensors" --dataset shapes --test-limit 64 --plan "$work/both.json"
+refuse 2 '2 classes of the plan' export "$work/run" --plan "$work/both.json" --dataset shapes --out "$work/refused.onnx"
 planned bf16
 exported half '.opset == 17 and .half == 5 and .integer == 0' "$work/run" --plan "$work/plan.json"
 planned int4:shift4
