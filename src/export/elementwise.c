@@ -69,6 +69,7 @@ void qs__write_norm(qs__writer *w) {
         w->value[w->at] = w->value[w->folded[w->at]];
         return;
     }
+    qs__features_turn(w, QS_SCALE);
     const qs__layout layout = !image ? qs__in_layout(w, 0) : norm->per_position ? QS__CHANNELS_LAST : QS__CHANNELS_FIRST;
     const char *x = qs__value_in(w, 0, layout), *y;
     if (norm->spread != QS_VARIANCE)
@@ -82,6 +83,7 @@ void qs__write_norm(qs__writer *w) {
 }
 
 void qs__write_rms_norm(qs__writer *w) {
+    qs__features_turn(w, QS_SCALE);
     const qs__layout layout = qs__node_at(w)->shape.axes == 2 ? qs__in_layout(w, 0) : QS__CHANNELS_LAST;
     const char *x = qs__value_in(w, 0, layout), *squares = QS__MEAN(w, QS__NODE(w, "Mul", NULL, x, x), -1);
     const char *root = QS__NODE(w, "Sqrt", NULL, QS__NODE(w, "Add", NULL, squares, qs__onnx_number(w, qs__node_at(w)->attributes.epsilon)));
@@ -137,7 +139,7 @@ void qs__write_tanh(qs__writer *w) {
 
 /* Both in the order of the first; of features in unlike orders, in memory's. */
 static void by_element(qs__writer *w, const char *op) {
-    const bool features = qs__node_at(w)->shape.axes == 2 && qs__in_layout(w, 0) != qs__in_layout(w, 1);
+    const bool features = qs__node_at(w)->shape.axes == 2 && !qs__in_one_order(w);
     const qs__layout layout = features ? QS__CHANNELS_LAST : qs__in_layout(w, 0);
     const char *y = QS__NODE(w, op, NULL, qs__value_in(w, 0, layout), qs__value_in(w, 1, layout));
     if (features)

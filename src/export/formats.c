@@ -62,6 +62,16 @@ static const qs_format *assigned(const qs__writer *w) {
     return choice && choice->value.format && float_type(choice->value.format) >= 0 ? choice->value.format : NULL;
 }
 
+/* The row of the format that its output is assigned to; -1: to none, or to one that ONNX has no type for. */
+static int assigned_output(const qs__writer *w) {
+    const qs_tensor_choice *choice = w->options->value ? w->options->value[w->at] : NULL;
+    return choice && choice->value.format ? float_type(choice->value.format) : -1;
+}
+
+bool qs__tensors_assigned(const qs__writer *w) {
+    return assigned(w) || assigned_output(w) >= 0;
+}
+
 bool qs__weights_narrow(const qs__writer *w) {
     return qs__reduced(w) || assigned(w);
 }
@@ -88,8 +98,7 @@ void qs__parameters_round(qs__writer *w) {
 }
 
 void qs__output_round(qs__writer *w) {
-    const qs_tensor_choice *choice = w->options->value ? w->options->value[w->at] : NULL;
-    const int row = choice && choice->value.format ? float_type(choice->value.format) : -1;
+    const int row = assigned_output(w);
     if (row >= 0) w->value[w->at].name = qs__onnx_cast(w, qs__onnx_cast(w, w->value[w->at].name, float_types[row].type), QS_ONNX_FLOAT);
 }
 
@@ -140,12 +149,13 @@ static int64_t place_in_memory(const qs__writer *w, int node, qs__layout layout,
 }
 
 /* In shift groups: each channel has the step s_0 2^-group. Where every output reads one channel the weights take that power of two, and
- * codes have one step; else they have one for each channel. */
+ * codes have one step; else they have one for each channel. Weights of a transposed convolution have steps for the outputs of a group,
+ * which all groups share: they can take none. */
 static void factor_in_groups(qs__writer *w, int node, qs__layout layout, const qs_format *codes, int groups, bool positive,
                              qs__factor *out) {
     const qs_parameter *weights = qs__parameter(w, QS_WEIGHTS);
     const int64_t channels = w->graph->node[node].shape.dim[1], axes = w->graph->node[node].shape.axes;
-    const bool depthwise = weights && weights->shape.axes == 4 && weights->shape.dim[1] == 1;
+    const bool depthwise = weights && weights->shape.axes == 4 && weights->shape.dim[1] == 1 && !qs__node_at(w)->op->mirror;
     float *each = NULL;
     qs_status status;
     QS_GOTO(qs_allocate((size_t)channels, 1, &out->group));
@@ -204,12 +214,18 @@ qs__factor qs__factor_of(qs__writer *w, int input, qs__layout layout, const char
 
 /* ---- Weights ---------------------------------------------------------------------------------------------------------------------- */
 
+/* Places of a window; products of an output. */
+static int64_t taps_of(const qs__weights *one) {
+    return one->axes == 4 ? one->dim[2] * one->dim[3] : 1;
+}
+
 static int64_t inner_of(const qs__weights *one) {
-    return one->axes == 4 ? one->dim[1] * one->dim[2] * one->dim[3] : one->dim[1];
+    return one->dim[1] * taps_of(one);
 }
 
 void qs__weights_own(qs__writer *w, qs__weights *one) {
-    const int64_t outputs = one->dim[0], inner = inner_of(one), all = outputs * one->place->parts;
+    const int64_t outputs = one->dim[0], inner = inner_of(one), all = outputs * one->place->parts, taps = taps_of(one);
+    const bool inputs_first = one->place->transposed || (one->axes == 4 && one->turned);
     const qs_parameter *bias = qs__parameter(w, QS_BIAS);
     qs_status status = w->model.status;
     if (one->values || status != QS_OK) return;
@@ -218,7 +234,7 @@ void qs__weights_own(qs__writer *w, qs__weights *one) {
     for (int64_t o = 0; o < outputs; o++) {
         const int64_t row = one->place->part * outputs + o;
         for (int64_t i = 0; i < inner; i++)
-            one->values[o * inner + i] = one->place->transposed ? from[i * all + row] : from[row * inner + i];
+            one->values[o * inner + i] = inputs_first ? from[(i / taps * all + row) * taps + i % taps] : from[row * inner + i];
     }
     if (!bias) goto done;
     const qs_weights_place place = qs__place(w, bias);
@@ -241,14 +257,16 @@ static const char *name_of(qs__writer *w, const qs__weights *one, const char *wh
     return qs__model_constant_find(&w->model, name) ? qs__name_unused(&w->model, name) : qs__name_of(&w->model, name);
 }
 
-/* [outputs, inner] to [inner, outputs], elements of `size` bytes, in place. */
-static qs_status turn(void *values, int64_t outputs, int64_t inner, size_t size) {
+/* [outputs, inputs, ...] to [inputs, outputs, ...], elements of `size` bytes, in place. */
+static qs_status turn(const qs__weights *one, void *values, size_t size) {
+    const int64_t outputs = one->dim[0], inputs = one->dim[1];
+    const size_t run = (size_t)taps_of(one) * size;
     char *copy = NULL;
-    QS_TRY(qs_allocate((size_t)(outputs * inner), size, &copy));
-    memcpy(copy, values, (size_t)(outputs * inner) * size);
+    QS_TRY(qs_allocate((size_t)(outputs * inputs), run, &copy));
+    memcpy(copy, values, (size_t)(outputs * inputs) * run);
     for (int64_t o = 0; o < outputs; o++)
-        for (int64_t i = 0; i < inner; i++)
-            memcpy((char *)values + (size_t)(i * outputs + o) * size, copy + (size_t)(o * inner + i) * size, size);
+        for (int64_t i = 0; i < inputs; i++)
+            memcpy((char *)values + (size_t)(i * outputs + o) * run, copy + (size_t)(o * inputs + i) * run, run);
     free(copy);
     return QS_OK;
 }
@@ -257,7 +275,7 @@ static qs_status turn(void *values, int64_t outputs, int64_t inner, size_t size)
 static const char *stored(qs__writer *w, const qs__weights *one, const char *name, qs_onnx_type type, size_t bytes, void *data) {
     int64_t dim[4];
     for (int i = 0; i < one->axes; i++)
-        dim[i] = one->dim[one->turned ? one->axes - 1 - i : i];
+        dim[i] = one->dim[one->turned && i < 2 ? 1 - i : i];
     return qs__model_weights(&w->model, name, type, one->axes, dim, bytes, data, true);
 }
 
@@ -332,7 +350,7 @@ static const char *weights_in_codes(qs__writer *w, qs__weights *one, const qs_qu
         qs_quantize_array(quantizer->format, QS_NEAREST_EVEN, none, step[o], inner, one->values + o * inner, codes + o * inner);
         if (factor->group) step[o] = ldexpf(step[o], -factor->group[o / (outputs / w->graph->node[qs__node_at(w)->input[0]].shape.dim[1])]);
     }
-    if (one->turned) QS_GOTO(turn(codes, outputs, inner, 1));
+    if (one->turned) QS_GOTO(turn(one, codes, 1));
     const size_t bytes = narrow ? pack(count, codes) : (size_t)count;
     const char *data = stored(w, one, name_of(w, one, "weight_quantized"), narrow ? QS_ONNX_INT4 : QS_ONNX_INT8, bytes, codes);
     codes = NULL;
@@ -358,7 +376,7 @@ static const char *weights_in_floats(qs__writer *w, qs__weights *one, const qs_f
     const qs_random_stream none = {0};
     void *data = NULL;
     qs_status status;
-    if (one->turned) QS_GOTO(turn(one->values, outputs, inner, sizeof *one->values));
+    if (one->turned) QS_GOTO(turn(one, one->values, sizeof *one->values));
     if (row < 0) {
         qs_round_array(format, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, none, count, one->values, one->values);
         data = one->values;
@@ -389,7 +407,7 @@ const char *qs__weights_write(qs__writer *w, qs__weights *one, qs__factor *facto
     if (w->model.status != QS_OK) goto done;
     if (!one->values) {
         name = qs__initializer_shaped(w, qs__parameter(w, QS_WEIGHTS));
-        if (one->turned && !one->place->transposed) name = QS__TRANSPOSE(w, name, 1, 0);
+        if (one->turned && one->axes == 2 && !one->place->transposed) name = QS__TRANSPOSE(w, name, 1, 0);
     } else if (format && format->kind == QS_KIND_INTEGER) {
         name = weights_in_codes(w, one, &recipe->forward.weights, factor, bias);
     } else {

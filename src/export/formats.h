@@ -17,6 +17,8 @@ int qs__opset_of_tensor(const qs_tensor_choice *tensor);
 /* Formats that a plan assigns to tensors: the values of parameters, all at once; the value of the node at hand, where ONNX has its type. */
 void qs__parameters_round(qs__writer *w);
 void qs__output_round(qs__writer *w);
+/* They give the output or the weights of the node at hand one that stands in the file. */
+bool qs__tensors_assigned(const qs__writer *w);
 /* The node at hand multiplies transformed values (hadamard): those are no values of the model, and it stands in fp32. */
 bool qs__is_transformed(const qs__writer *w);
 /* The recipe of the node at hand where its forward part is written in other formats than fp32; NULL: it is not. */
@@ -39,7 +41,7 @@ typedef struct qs__weights {
     const qs_weights_place *place;
     int axes;
     int64_t dim[4];
-    bool turned;          /* a matrix is wanted as [inner, outputs] */
+    bool turned;          /* a matrix is wanted as [inner, outputs]; windows stand in the file as [inputs, outputs, ...] */
     float *values, *bias; /* of the heap; values NULL: those of the file as they are; bias NULL: that of the file, or none */
     bool bare;            /* the bias meets the product by an Add of its own: it stays fp32 */
 } qs__weights;

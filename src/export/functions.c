@@ -89,8 +89,7 @@ static const char *beside(qs__writer *w, int index, qs__layout layout, int axes)
 /* Features have memory's order unless both are those of one flattened image. */
 static qs__layout order_of_both(const qs__writer *w) {
     const bool features = qs__node_at(w)->shape.axes == 2;
-    return features && (qs__in_shape(w, 1)->dim[1] == 1 || qs__in_layout(w, 0) != qs__in_layout(w, 1)) ? QS__CHANNELS_LAST
-                                                                                                       : qs__in_layout(w, 0);
+    return features && (qs__in_shape(w, 1)->dim[1] == 1 || !qs__in_one_order(w)) ? QS__CHANNELS_LAST : qs__in_layout(w, 0);
 }
 
 void qs__write_gate(qs__writer *w) {
@@ -131,6 +130,7 @@ static const char *over(qs__writer *w, qs_role role, qs__layout layout) {
 }
 
 static void with_parameter(qs__writer *w, const char *op, qs_role role) {
+    qs__features_turn(w, role);
     const qs__layout layout = qs__in_layout(w, 0);
     qs__result_alike(w, QS__NODE(w, op, NULL, qs__value_in(w, 0, layout), over(w, role, layout)));
 }

@@ -25,9 +25,13 @@ static void image_result(qs__writer *w, const char *y) {
         qs__result(w, QS__CHANNELS_LAST, QS__TRANSPOSE(w, QS__RESHAPE(w, y, -1, dst->dim[1], dst->dim[2]), 0, 2, 1));
 }
 
-/* Padding behind that would be negative is padding of the output. Reduced formats of a plan are not written: products stand in fp32. */
+/* Padding behind that would be negative is padding of the output. Its weights are [I, O/groups, kh, kw], also in the file. */
 void qs__write_conv_transpose(qs__writer *w) {
     const qs_attributes *of = &qs__node_at(w)->attributes;
+    const qs_parameter *parameter = qs__parameter(w, QS_WEIGHTS);
+    const qs_weights_place place = qs__place(w, parameter);
+    const int64_t *dim = parameter->shape.dim;
+    qs__weights weights = {.place = &place, .axes = 4, .dim = {dim[1], dim[0], dim[2], dim[3]}, .turned = true};
     int64_t behind[2], extra[2];
     qs__message with = {0};
     for (int i = 0; i < 2; i++) {
@@ -41,8 +45,9 @@ void qs__write_conv_transpose(qs__writer *w) {
     qs__attribute_integers(&with, "pads", 4, (int64_t[]){of->padding[0], of->padding[1], behind[0], behind[1]});
     qs__attribute_integers(&with, "output_padding", 2, extra);
     qs__attribute_integer(&with, "group", of->groups);
-    qs__result(w, QS__CHANNELS_FIRST,
-               QS__NODE(w, "ConvTranspose", &with, qs__value_in(w, 0, QS__CHANNELS_FIRST), qs__initializer(w, QS_WEIGHTS)));
+    qs__factor x = qs__factor_of(w, 0, QS__CHANNELS_FIRST, qs__value_in(w, 0, QS__CHANNELS_FIRST), false);
+    const char *bias, *matrix = qs__weights_write(w, &weights, &x, &bias);
+    qs__result(w, QS__CHANNELS_FIRST, QS__NODE(w, "ConvTranspose", &with, x.name, matrix, bias));
 }
 
 /* ---- Norms --------------------------------------------------------------------------------------------------------------------------- */

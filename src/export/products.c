@@ -9,9 +9,10 @@
 
 /* ---- Convolution ------------------------------------------------------------------------------------------------------------------ */
 
-/* The batch norm that goes into the convolution at hand: its only reader, a normalisation of channels by running statistics; -1: none. */
+/* The batch norm that goes into the convolution at hand: its only reader, a normalisation of channels by running statistics; -1: none.
+ * Where a plan gives the convolution's tensors formats, what is rounded to them is not what a fold would leave. */
 static int folding(const qs__writer *w) {
-    if (!w->options->fold || qs__node_at(w)->consumers != 1) return -1;
+    if (!w->options->fold || qs__node_at(w)->consumers != 1 || qs__tensors_assigned(w)) return -1;
     for (int n = w->at + 1; n < w->graph->nodes; n++) {
         const qs_node *reader = &w->graph->node[n];
         if (reader->inputs > 0 && reader->input[0] == w->at) return reader->op->norm && !reader->op->norm->per_position ? n : -1;
@@ -74,15 +75,6 @@ void qs__write_conv2d(qs__writer *w) {
 
 /* ---- Linear ----------------------------------------------------------------------------------------------------------------------- */
 
-/* The features of the input in the order that the weights have: flattened images are C,H,W in files and H,W,C in memory. */
-static const char *features(qs__writer *w, const qs_weights_place *place) {
-    if (place->image.axes == 0) return qs__value_in(w, 0, QS__CHANNELS_LAST);
-    if (qs__in_layout(w, 0) == QS__CHANNELS_FIRST) return qs__value_in(w, 0, QS__CHANNELS_FIRST);
-    const int64_t channels = place->image.dim[1], all = qs_shape_count(&place->image);
-    const char *image = QS__RESHAPE(w, qs__value_in(w, 0, QS__CHANNELS_LAST), -1, all / channels, channels);
-    return QS__RESHAPE(w, QS__TRANSPOSE(w, image, 0, 2, 1), -1, all);
-}
-
 /* Several layers that one tensor holds: its product once, split. Equal nodes are one, so the others find it. */
 static const char *packed_product(qs__writer *w, const char *x, const qs_weights_place *place) {
     const qs_parameter *bias = qs__parameter(w, QS_BIAS);
@@ -104,7 +96,8 @@ void qs__write_linear(qs__writer *w) {
     const qs_weights_place place = qs__place(w, parameter);
     const bool rows = qs__node_at(w)->shape.axes == 2, reduced = qs__weights_narrow(w);
     const qs__layout layout = place.image.axes ? QS__CHANNELS_FIRST : QS__CHANNELS_LAST;
-    qs__factor x = qs__factor_of(w, 0, layout, features(w, &place), false);
+    qs__features_turn(w, QS_WEIGHTS);
+    qs__factor x = qs__factor_of(w, 0, layout, qs__value_in(w, 0, layout), false);
     if (!reduced && place.parts > 1 && place.parts <= QS__MOST_OUTPUTS) {
         qs__result(w, QS__CHANNELS_LAST, packed_product(w, x.name, &place));
         return;

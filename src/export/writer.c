@@ -78,7 +78,8 @@ const char *qs__laid(qs__writer *w, int node, qs__layout layout) {
     if (value->layout == layout || axes == 3) return value->name;
     if (axes == 4)
         return layout == QS__CHANNELS_LAST ? QS__TRANSPOSE(w, value->name, 0, 2, 3, 1) : QS__TRANSPOSE(w, value->name, 0, 3, 1, 2);
-    if (layout == QS__CHANNELS_FIRST) return value->name; /* features that are no image's have one order */
+    if (layout == QS__CHANNELS_FIRST) return value->name;                  /* features that are no image's have one order */
+    if (value->channels <= 1 || value->positions <= 1) return value->name; /* as have those of one channel, or of one place */
     const char *image = QS__RESHAPE(w, value->name, -1, value->channels, value->positions);
     return QS__RESHAPE(w, QS__TRANSPOSE(w, image, 0, 2, 1), -1, value->channels * value->positions);
 }
@@ -89,6 +90,11 @@ const char *qs__value_in(qs__writer *w, int input, qs__layout layout) {
 
 qs__layout qs__in_layout(const qs__writer *w, int input) {
     return w->value[qs__node_at(w)->input[input]].layout;
+}
+
+bool qs__in_one_order(const qs__writer *w) {
+    const qs__value *a = &w->value[qs__node_at(w)->input[0]], *b = &w->value[qs__node_at(w)->input[1]];
+    return a->layout == b->layout && a->channels == b->channels && a->positions == b->positions;
 }
 
 void qs__result(qs__writer *w, qs__layout layout, const char *name) {
@@ -136,6 +142,19 @@ const char *qs__initializer_shaped(qs__writer *w, const qs_parameter *parameter)
 const char *qs__initializer(qs__writer *w, qs_role role) {
     const qs_parameter *parameter = qs__parameter(w, role);
     return parameter ? qs__initializer_shaped(w, parameter) : NULL;
+}
+
+void qs__features_turn(qs__writer *w, qs_role role) {
+    const qs_parameter *parameter = qs__parameter(w, role);
+    const qs_weights_place place = parameter ? qs__place(w, parameter) : (qs_weights_place){.parts = 1};
+    qs__value *value = &w->value[qs__node_at(w)->input[0]];
+    if (place.image.axes == 0 || value->layout == QS__CHANNELS_FIRST) return;
+    const int64_t channels = place.image.dim[1], all = qs_shape_count(&place.image);
+    const char *pixels = QS__RESHAPE(w, value->name, -1, all / channels, channels);
+    *value = (qs__value){.name = QS__RESHAPE(w, QS__TRANSPOSE(w, pixels, 0, 2, 1), -1, all),
+                         .layout = QS__CHANNELS_FIRST,
+                         .channels = channels,
+                         .positions = all / channels};
 }
 
 const char *qs__channel_vector(qs__writer *w, qs_role role, qs__layout layout, int axes) {

@@ -37,6 +37,8 @@ const qs_shape *qs__in_shape(const qs__writer *w, int input);
 /* The value of an input in an order of axes; in the one that it has. */
 const char *qs__value_in(qs__writer *w, int input, qs__layout layout);
 qs__layout qs__in_layout(const qs__writer *w, int input);
+/* Whether the first two inputs have their values in one order: features of flattened images only where these have the same extents. */
+bool qs__in_one_order(const qs__writer *w);
 /* A value in another order of axes. */
 const char *qs__laid(qs__writer *w, int node, qs__layout layout);
 /* The node's output. */
@@ -80,6 +82,8 @@ const qs_tensor *qs__values(const qs__writer *w, const qs_weights_place *place);
 const char *qs__initializer_at(qs__writer *w, const qs_weights_place *place);
 const char *qs__initializer_shaped(qs__writer *w, const qs_parameter *parameter);
 const char *qs__initializer(qs__writer *w, qs_role role);
+/* Features of the first input that the parameter has in the order of a flattened image, C,H,W, stand in that order from here on. */
+void qs__features_turn(qs__writer *w, qs_role role);
 /* A vector of channels as it meets values of that layout: [C], or [C,1,1]. */
 const char *qs__channel_vector(qs__writer *w, qs_role role, qs__layout layout, int axes);
 

@@ -6,6 +6,7 @@
 #include "kit/folder.h"
 #include "kit/schedule.h"
 
+#include "qsync/checkpoint.h"
 #include "qsync/export.h"
 
 /* In small images where they allow that; every normalisation once. */
@@ -99,7 +100,13 @@ static const char *const function_models[] = {
         STEP("b", "offset", "a", WITH("\"over\": 3")) STEP("c", "gain", "b", WITH("\"over\": 1"))
             STEP("d", "permute", "c", WITH("\"extent1\": 14, \"extent2\": 3, \"extent3\": 8, \"order\": 213"))
                 STEP("e", "reduce_sum", "d", WITH("\"over\": 1")) STEP("f", "gate", "d" AND "e", "")
-                    STEP("g", "gain", "f", WITH("\"over\": 1")) CLASSES("g")};
+                    STEP("g", "gain", "f", WITH("\"over\": 1")) CLASSES("g"),
+    /* features of two images of unlike extents, 8 x 7 x 6 and 6 x 8 x 7, meet by memory's order */
+    IMAGE("features") CONV("one", "8") STEP("two", "conv2d", "input", ", \"outputs\": 6, \"kernel\": [2, 2]")
+        STEP("a", "flatten", "one", "") STEP("b", "flatten", "two", "") STEP("c", "add", "a" AND "b",
+                                                                             "") STEP("d", "gain", "c", "") STEP("e", "layer_norm", "d", "")
+            STEP("f", "gate", "e" AND "b",
+                 "") "{\"name\": \"fc\", \"op\": \"linear\", \"inputs\": [\"f\"], \"outputs\": 10, \"bias\": true}], \"output\": \"fc\"}"};
 
 typedef struct exported_model {
     qs_graph *graph;
@@ -185,6 +192,30 @@ static inline void exported_logits_find(exported_model *one) {
     fail_msg("no step reads logits");
 }
 
+static inline void exported_room_make(exported_model *one) {
+    one->trained = calloc((size_t)(one->graph->trained_elements + one->graph->frozen_elements), sizeof(float));
+    one->statistics = calloc((size_t)one->graph->statistics_elements + 1, sizeof(float));
+}
+
+/* The batch through graph and weights. */
+static inline void exported_model_run(exported_model *one) {
+    const qs_graph *graph = one->graph;
+    const int64_t weights = graph->trained_elements + graph->frozen_elements;
+    const qs_job job = stub_job(exported_batch);
+    one->schedule = lower_uniform(graph, &job, QS_MODE_EVALUATION, "fp32");
+    one->memory = calloc(1, one->schedule->arena_bytes);
+    memcpy(exported_place(one, (qs_place){one->schedule->masters, 0}), one->trained, (size_t)weights * sizeof(float));
+    if (one->schedule->running >= 0)
+        memcpy(exported_place(one, (qs_place){one->schedule->running, 0}), one->statistics,
+               (size_t)graph->statistics_elements * sizeof(float));
+    exported_inputs_draw(one);
+    one->channel = calloc((size_t)graph->nodes, sizeof *one->channel);
+    for (int n = 0; n < graph->nodes - 1; n++)
+        one->channel[n] = calloc((size_t)graph->node[n].shape.dim[1], sizeof **one->channel);
+    exported_logits_find(one);
+    exported_inputs_draw(one); /* later steps may have written where they lie */
+}
+
 /* By its name, or by the text of its graph.json. */
 static inline exported_model exported_model_make(const char *name) {
     exported_model one = {0};
@@ -197,22 +228,21 @@ static inline exported_model exported_model_make(const char *name) {
     } else {
         assert_ok(qs_model_build(name, NULL, &one.graph));
     }
-    one.trained = calloc((size_t)one.graph->trained_elements, sizeof(float));
-    one.statistics = calloc((size_t)one.graph->statistics_elements + 1, sizeof(float));
+    exported_room_make(&one);
     exported_weights_draw(&one);
-    const qs_job job = stub_job(exported_batch);
-    one.schedule = lower_uniform(one.graph, &job, QS_MODE_EVALUATION, "fp32");
-    one.memory = calloc(1, one.schedule->arena_bytes);
-    memcpy(exported_place(&one, (qs_place){one.schedule->masters, 0}), one.trained, (size_t)one.graph->trained_elements * sizeof(float));
-    if (one.schedule->running >= 0)
-        memcpy(exported_place(&one, (qs_place){one.schedule->running, 0}), one.statistics,
-               (size_t)one.graph->statistics_elements * sizeof(float));
-    exported_inputs_draw(&one);
-    one.channel = calloc((size_t)one.graph->nodes, sizeof *one.channel);
-    for (int n = 0; n < one.graph->nodes - 1; n++)
-        one.channel[n] = calloc((size_t)one.graph->node[n].shape.dim[1], sizeof **one.channel);
-    exported_logits_find(&one);
-    exported_inputs_draw(&one); /* later steps may have written where they lie */
+    exported_model_run(&one);
+    return one;
+}
+
+/* Of an ONNX file, with its weights; `trained`: each of those that train is moved by up to a tenth of itself, as training might have. */
+static inline exported_model exported_model_read(const char *path, bool trained) {
+    exported_model one = {0};
+    assert_ok(qs_model_open(path, NULL, &one.graph));
+    exported_room_make(&one);
+    assert_ok(qs_weights_read(path, one.graph, one.trained, one.statistics));
+    for (int64_t i = 0; i < one.graph->trained_elements && trained; i++)
+        one.trained[i] *= 0.9f + 0.2f * qs_random_uniform(qs_random_key(7, 0, 0, 0), (uint64_t)i);
+    exported_model_run(&one);
     return one;
 }
 

@@ -5,7 +5,6 @@
  * equal runs give equal bytes; what cannot be written is refused with all its names, and no half file is left. */
 #include "export_models.h"
 
-#include "qsync/checkpoint.h"
 #include "qsync/onnx.h"
 
 /* ---- A file, read field by field ---- */
@@ -310,6 +309,58 @@ TEST(integers_stand_as_onnx_runtime_wants_them) {
     exported_model_release(&one);
 }
 
+/* Weights [I, O/groups, kh, kw] of a transposed convolution keep that order; each output channel of a group has a step, along axis 1. */
+TEST(transposed_convolutions_have_formats) {
+    exported_model one = exported_model_make(window_models[0]);
+    const qs_recipe recipe = recipe_of("int8/bf16");
+    const qs_recipe **recipes = recipes_uniform(one.graph, &recipe);
+    const qs_export_ranges ranges = {one.graph->nodes, one.channel};
+    qs_export_summary summary;
+    char *file;
+    const bytes graph = part_of(exported(&one, (qs_export_options){.recipe = recipes, .ranges = &ranges}, &file, &summary), GRAPH, 0);
+    const bytes tensor = initializer(graph, "up.weight_quantized"), codes = part_of(tensor, RAW, 0);
+    const int node = qs_graph_find(one.graph, "up");
+    const qs_parameter *weights = qs_graph_parameter(one.graph, node, QS_WEIGHTS);
+    const int64_t inputs = weights->shape.dim[0], outputs = weights->shape.dim[1], taps = 9;
+    qs_tensor_set set;
+    assert_int_equal(codes.end - codes.at, inputs * outputs * taps);
+    assert_ok(qs_weights_tensors(one.graph, one.trained, one.statistics, &set));
+    const float *values = qs_tensor_set_find(&set, "up.weight")->data;
+    for (int64_t o = 0; o < outputs; o++) {
+        double largest = 0;
+        for (int64_t k = 0; k < inputs * taps; k++)
+            largest = fmax(largest, fabs((double)values[(k / taps * outputs + o) * taps + k % taps]));
+        for (int64_t k = 0; k < inputs * taps; k++) { /* half a step, and what rounds it to fp32 */
+            const int64_t at = (k / taps * outputs + o) * taps + k % taps;
+            assert_true(fabs((signed char)codes.at[at] * largest / 127 - (double)values[at]) <= largest / 127 * (0.5 + 1e-4));
+        }
+    }
+    assert_int_equal(nodes_of(graph, "ConvTranspose"), 2);
+    assert_null(initializer(graph, "up.weight").at);
+    qs_tensor_set_release(&set);
+    free(recipes);
+    free(file);
+    exported_model_release(&one);
+}
+
+/* Between a convolution and its norm stand tensors that a plan rounds: they do not fold then, and weights are rounded once. */
+TEST(assigned_tensors_do_not_fold) {
+    exported_model one = exported_model_make("resnet8:width=0.5");
+    const int conv = qs_graph_find(one.graph, "stem.conv");
+    const qs_tensor_choice choice = {.value = {.format = qs_format_of("bf16")}};
+    const qs_tensor_choice **value = calloc((size_t)one.graph->nodes, sizeof *value);
+    qs_export_summary summary;
+    char *file;
+    assert_true(value && conv > 0);
+    value[conv] = &choice;
+    bytes graph = part_of(exported(&one, (qs_export_options){.fold = true, .value = value}, &file, &summary), GRAPH, 0);
+    assert_int_equal(nodes_of(graph, "BatchNormalization"), 1);
+    assert_non_null(initializer(graph, "stem.conv.weight").at);
+    free(file);
+    free(value);
+    exported_model_release(&one);
+}
+
 /* A float8 format of ONNX is stored as it is; with values whose magnitude nobody knows integers are refused. */
 TEST(narrow_formats_raise_the_opset) {
     exported_model one = exported_model_make("lenet5");
@@ -361,4 +412,4 @@ TEST(refusals) {
 
 TEST_MAIN_WITH(set_up, tear_down, weights_keep_names_and_values, a_batch_of_any_size_goes_in, forms_differ_in_norms_and_dropout,
                values_may_lie_beside, equal_runs_give_equal_bytes, every_model_is_written, integers_stand_as_onnx_runtime_wants_them,
-               narrow_formats_raise_the_opset, refusals)
+               transposed_convolutions_have_formats, assigned_tensors_do_not_fold, narrow_formats_raise_the_opset, refusals)

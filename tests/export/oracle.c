@@ -112,6 +112,9 @@ TEST(models_in_formats_of_a_plan) {
         compare_in("gpt2:layers=2,hidden=96,length=24,vocab=500", plain, rows[i].recipe, rows[i].allowed);
     }
     compare_in("lenet5", plain, "int4:shift4", 0.5);
+    compare_in(window_models[0], plain, "int8/bf16", 0.08);
+    compare_in(window_models[0], plain, "bf16", 0.02);
+    compare_in(window_models[0], plain, "int6:shift4", 0.2);
 }
 
 TEST_MAIN(models_of_images, models_of_windows, models_of_functions, models_of_sequences, models_in_formats_of_a_plan)
