@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Elements of tensors: types, and elements of every type as fp32, double or int64. */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "onnx_internal.h"
@@ -26,6 +27,17 @@ int qs_onnx_type_bits(qs_onnx_type type) {
 bool qs_onnx_type_is_float(qs_onnx_type type) {
     return type == QS_ONNX_FLOAT || type == QS_ONNX_DOUBLE || type == QS_ONNX_FLOAT16 || type == QS_ONNX_FLOAT4E2M1 ||
            (type >= QS_ONNX_BFLOAT16 && type <= QS_ONNX_FLOAT8E5M2FNUZ);
+}
+
+double qs_onnx_decimal(float value) {
+    char text[32];
+    double number = (double)value;
+    for (int digits = 6; digits <= 9; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, (double)value);
+        number = strtod(text, NULL);
+        if ((float)number == value) break;
+    }
+    return number;
 }
 
 bool qs_onnx_type_is_integer(qs_onnx_type type) {

@@ -301,7 +301,7 @@ static qs_status shape_resize(const qs__shaping *at) {
         else if (scales && scales[i] == 1)
             at->out->extent[axis] = *extent;
         else if (scales && qs_onnx_extent_is_fixed(extent, &size[0])) {
-            const double scaled = floor((double)size[0] * (double)scales[i]);
+            const double scaled = floor((double)size[0] * qs_onnx_decimal(scales[i]));
             if (!(scaled >= 0 && scaled < 1e12)) return qs_fail(QS_BAD_FILE, "a scale of %g", (double)scales[i]);
             at->out->extent[axis] = qs_onnx_extent_of((int64_t)scaled);
         } else if (scales && scales[i] == floorf(scales[i]) && scales[i] > 0 && scales[i] < 1e6f) {

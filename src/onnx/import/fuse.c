@@ -159,25 +159,31 @@ static bool is_filled(qs__import *one, int value, double wanted) {
     return same;
 }
 
+/* An array of the file, also one that stands there in other extents; -1: it is none. */
+static int array_of(qs__import *one, int value) {
+    for (const qs__node *seen = maker(one, value, "Reshape"); seen; seen = maker(one, value, "Reshape"))
+        value = seen->input[0];
+    return is_array(one, value) ? value : -1;
+}
+
 /* PyTorch: groups of channels seen as channels, normalised over their positions, seen as they were, then scale and shift. */
 static void norm_of_groups(qs__import *one, qs__node *node) {
     if (strcmp(node->op, "Add") != 0 || node->inputs != 2) return;
     for (int i = 0; i < 2; i++) {
-        const int shift = node->input[1 - i];
+        const int shift = array_of(one, node->input[1 - i]);
         const qs__node *scaled = maker(one, node->input[i], "Mul");
-        if (!scaled || scaled->inputs != 2 || !is_array(one, shift)) continue;
-        const int array = is_array(one, scaled->input[0]) ? 0 : 1;
-        const qs__node *back = maker(one, scaled->input[1 - array], "Reshape"),
+        if (!scaled || scaled->inputs != 2 || shift < 0) continue;
+        const int first = array_of(one, scaled->input[0]), scale = first >= 0 ? first : array_of(one, scaled->input[1]);
+        const qs__node *back = maker(one, scaled->input[first >= 0], "Reshape"),
                        *norm = back ? maker(one, back->input[0], "InstanceNormalization") : NULL;
         const qs__node *seen = norm ? maker(one, norm->input[0], "Reshape") : NULL;
         int64_t before[QS__MOST_RANK], after[QS__MOST_RANK];
-        if (!seen || !is_array(one, scaled->input[array]) || !is_filled(one, norm->input[1], 1) || !is_filled(one, norm->input[2], 0))
-            continue;
+        if (!seen || scale < 0 || !is_filled(one, norm->input[1], 1) || !is_filled(one, norm->input[2], 0)) continue;
         const int rank = qs__extents_of(one, seen->input[0], before);
         if (rank < 3 || qs__extents_of(one, back->output[0], after) != rank || memcmp(before, after, (size_t)rank * sizeof *before) != 0)
             continue;
-        if (one->value[shift].tensor->count != before[1] || one->value[scaled->input[array]].tensor->count != before[1]) continue;
-        const int input[] = {seen->input[0], scaled->input[array], shift};
+        if (one->value[shift].tensor->count != before[1] || one->value[scale].tensor->count != before[1]) continue;
+        const int input[] = {seen->input[0], scale, shift};
         const double epsilon = qs__float(one, norm, "epsilon", 1e-5);
         node->groups = one->value[norm->input[1]].tensor->count;
         qs__node_replace(node, "GroupNormalization", 3, input, epsilon);
@@ -320,6 +326,22 @@ static void gated_quotient(qs__import *one, qs__node *node) {
     }
 }
 
+/* ---- Attention --------------------------------------------------------------------------------------------------------------- */
+
+/* Shares of a softmax whose scores are hidden by a mask, times that mask: of a query that sees nothing they are 0, as ours are by
+ * themselves. Our own export writes it. */
+static void masked_shares(qs__import *one, qs__node *node) {
+    if (strcmp(node->op, "Mul") != 0 || node->inputs != 2) return;
+    for (int i = 0; i < 2; i++) {
+        const int shares = node->input[i];
+        const qs__node *softmax = maker(one, shares, "Softmax"), *seen = maker(one, node->input[1 - i], "Cast");
+        const qs__node *hidden = softmax ? maker(one, softmax->input[0], "Where") : NULL;
+        if (!seen || !hidden || hidden->input[0] != seen->input[0]) continue;
+        qs__node_replace(node, "Identity", 1, &shares, 0);
+        return;
+    }
+}
+
 /* ---- All of them ---------------------------------------------------------------------------------------------------------- */
 
 void qs__readers_count(qs__import *one) {
@@ -337,7 +359,8 @@ void qs__readers_count(qs__import *one) {
 }
 
 void qs__fuse(qs__import *one) {
-    static void (*const rules[])(qs__import *, qs__node *) = {norm_of_keras, norm_of_groups, norm_of_positions, gated, gated_quotient};
+    static void (*const rules[])(qs__import *, qs__node *) = {norm_of_keras, norm_of_groups, norm_of_positions,
+                                                              gated,         gated_quotient, masked_shares};
     qs__readers_count(one);
     for (size_t r = 0; r < sizeof rules / sizeof *rules; r++) {
         for (int n = 0; n < one->nodes && one->status == QS_OK; n++)

@@ -154,7 +154,7 @@ static void resize(qs__import *one, const qs__node *node, bool old, int scales_a
         size_t length = 0;
         if (qs_onnx_attribute_floats(node->from, "scales", &list, &length) == QS_OK && length <= QS__MOST_RANK)
             for (; count < (int)length; count++)
-                own[count] = (double)list[count];
+                own[count] = qs_onnx_decimal(list[count]);
     }
     const double *numbers = all ? all : own;
     const char *policy = qs__word(one, node, "keep_aspect_ratio_policy", "stretch");
@@ -165,7 +165,7 @@ static void resize(qs__import *one, const qs__node *node, bool old, int scales_a
         if (said && said == sizes)
             size[axis] = axis == 0 || (!keeps && numbers[i] == (double)qs__extent(&x, axis)) ? 0 : (int64_t)numbers[i];
         else
-            scale[axis] = numbers[i];
+            scale[axis] = said ? qs_onnx_decimal((float)numbers[i]) : numbers[i];
     }
     free(all);
     if (keeps) aspect_keep(&x, strcmp(policy, "not_larger") == 0, rank, size, scale);

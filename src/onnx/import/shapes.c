@@ -156,10 +156,29 @@ void qs__import_Expand(qs__import *one, const qs__node *node) {
         qs__layout_insert(&x.layout, 0);
     for (int a = 0; a < rank && same; a++)
         same = qs__extent(&x, a) == extent[a] || (extent[a] == 1 && a == 0);
-    if (same)
+    if (same) {
         qs__pass_on(one, node, &x);
-    else
-        qs__refuse_node(one, "it repeats a value");
+        return;
+    }
+    if (x.kind != QS__FLOW || rank < 2 || rank > 4 || qs__rank(&x) != rank || !qs__axis_is_batched(&x.layout, 0)) {
+        qs__refuse_node(one, "it repeats a value along the batch, or along more than three axes");
+        return;
+    }
+    const bool image = rank == 4;
+    qs_shape shape = qs_shape_of(rank, (int64_t)1, extent[image ? 1 : rank - 1], image ? extent[2] : extent[1], extent[3]), from = shape;
+    if (image) {
+        qs__bring_image(one, &x, &from);
+    } else {
+        qs__bring_rows(one, &x);
+        for (int a = 1; a < rank; a++)
+            from.dim[a] = qs__extent(&x, rank - a);
+    }
+    const int source = qs__seen_as(one, &x, &from), made = qs__make(one, "expand", NULL, 1, &source, shape);
+    if (image) qs__set(one, made, "width", (double)shape.dim[3]);
+    if (rank > 2) qs__set(one, made, "height", (double)shape.dim[2]);
+    qs__set(one, made, "channels", (double)shape.dim[1]);
+    const qs__layout layout = image ? qs__image_like(&x, extent[1], 2, extent + 2) : qs__rows_like(&x, rank, extent);
+    qs__flow(qs__made_by(one, node, 0), made, shape, &layout);
 }
 
 /* Blocks of channels become pixels, or pixels channels: axes cut and put in another order. */

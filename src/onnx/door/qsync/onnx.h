@@ -59,6 +59,9 @@ QS_API const char *qs_onnx_type_name(qs_onnx_type type);
 QS_API int qs_onnx_type_bits(qs_onnx_type type);
 /* Types that hold real numbers (float, double, float16, bfloat16, float8, float4), and integers (bool too). */
 QS_API bool qs_onnx_type_is_float(qs_onnx_type type);
+/* The decimal number of fewest digits whose nearest float this is: 0.7 of 0.699999988. Scales go by it (Resize): 10 times 0.7 is 7, as in
+ * the products in fp32 of ONNX Runtime, where the float's own value falls beside a whole number. */
+QS_API double qs_onnx_decimal(float value);
 QS_API bool qs_onnx_type_is_integer(qs_onnx_type type);
 
 /* A tensor: elements row-major, little-endian, not necessarily aligned; those of 4 bits two a byte, the first in the low half, rounded up
