@@ -21,7 +21,7 @@ qs_status imported_open(const onnx_case *one, const bool *flows, int64_t batch, 
     snprintf(model, sizeof model, "%s/case.onnx", folder);
     snprintf(weights, sizeof weights, "%s/case.safetensors", folder);
     QS_GOTO(case_model_write(one, flows, output, model));
-    QS_GOTO(qs_onnx_import(model, true, &imported));
+    QS_GOTO(qs_onnx_import(model, 0, true, &imported));
     imported.graph.target = (qs_target){.kind = QS_TARGET_REAL, .extent = one->output[output].count / batch}; /* whatever the numbers are */
     QS_GOTO(qs_graph_record_text(&imported.graph, &text));
     QS_GOTO(qs_graph_parse(text, one->name, &out->graph));

@@ -281,7 +281,7 @@ static qs_status onnx_read(const char *path, qs_tensor_set *out) {
     qs_tensor_set set = {0};
     size_t bytes = 0;
     qs_status status;
-    QS_GOTO(qs_onnx_import(path, true, &imported));
+    QS_GOTO(qs_onnx_import(path, 0, true, &imported));
     const qs_tensor_set *from = &imported.weights;
     for (size_t i = 0; i < from->count; i++)
         bytes += (qs_tensor_bytes(&from->tensors[i].tensor.shape, from->tensors[i].tensor.format) + 63) / 64 * 64;

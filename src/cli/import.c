@@ -134,7 +134,7 @@ qs_status verb_import(int argc, char **argv) {
     OPTIONS_ADD(&table, option_rows, &work);
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, &done));
     if (done) return QS_OK;
-    QS_GOTO(qs_onnx_import(argv[first], false, &work.imported));
+    QS_GOTO(qs_onnx_import(argv[first], 0, false, &work.imported));
     QS_GOTO(qs_fail_within(qs_graph_of_record(&work.imported.graph, &work.graph), "%s", argv[first]));
     QS_GOTO(qs_allocate((size_t)(work.graph->trained_elements + work.graph->frozen_elements), sizeof *work.trained, &work.trained));
     QS_GOTO(qs_allocate((size_t)work.graph->statistics_elements, sizeof *work.statistics, &work.statistics));

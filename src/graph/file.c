@@ -381,11 +381,22 @@ bool qs__is_onnx(const char *text) {
     return qs_onnx_is_path(text, &length);
 }
 
+static bool varies(const qs_graph_record *record) {
+    for (int i = 0; i < record->inputs; i++)
+        if (record->input[i].length > 0) return true;
+    return false;
+}
+
+/* A length that the file leaves open, and that the model does not depend on, is that of the samples. */
 qs_status qs__onnx_open(const char *text, const qs_samples *samples, qs_graph **out) {
-    (void)samples; /* a file has the size that it has */
+    const int64_t length = samples ? qs_samples_length(samples) : 0;
     qs_onnx_imported imported;
     qs_graph *graph = NULL;
-    qs_status status = qs_onnx_import(text, false, &imported);
+    qs_status status = qs_onnx_import(text, length, false, &imported);
+    if (length > 0 && (status != QS_OK || !varies(&imported.graph))) {
+        qs_onnx_imported_release(&imported);
+        status = qs_onnx_import(text, 0, false, &imported);
+    }
     if (status == QS_OK) status = qs_fail_within(qs_graph_of_record(&imported.graph, &graph), "%s", text);
     qs_onnx_imported_release(&imported);
     if (status == QS_OK)

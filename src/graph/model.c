@@ -408,7 +408,7 @@ static qs_status builtin_open(const char *text, const qs_samples *samples, qs_gr
 }
 
 static qs_status file_open(const char *text, const qs_samples *samples, qs_graph **out) {
-    (void)samples;
+    (void)samples; /* it has the size that it has */
     return qs_graph_read(text, out);
 }
 
@@ -473,9 +473,9 @@ qs_status qs_model_open(const char *text, const qs_samples *samples, qs_graph **
     if (!*changes && !from->file) return from->open(text, samples, out);
     if (!from->file && strlen(text) >= QS_MODEL_NAME)
         return qs_fail(QS_USAGE, "model %s: longer than %d characters, which names of built-in models are", text, QS_MODEL_NAME - 1);
-    const qs_samples *shaping = from->file ? NULL : samples; /* a file has the size that it has */
+    const qs_samples *shaping = samples;
     qs_samples any;
-    if (shaping && qs_model_has_new_head(text)) {
+    if (samples && !from->file && qs_model_has_new_head(text)) {
         any = unlearned(shaping);
         shaping = &any;
     }

@@ -78,7 +78,7 @@ static qs_onnx_imported imported(const char *name) {
     char path[1024];
     qs_onnx_imported out;
     snprintf(path, sizeof path, "%s/tests/golden/onnx/%s", getenv("QS_SOURCE"), name);
-    if (qs_onnx_import(path, false, &out) != QS_OK) fail_msg("%s", qs_message());
+    if (qs_onnx_import(path, 0, false, &out) != QS_OK) fail_msg("%s", qs_message());
     return out;
 }
 
@@ -146,7 +146,7 @@ static qs_status imported_bytes(bytes model, qs_onnx_imported *out) {
     char path[] = "written-XXXXXX.onnx";
     const int file = mkstemps(path, 5);
     assert_true(file >= 0 && write(file, model.data, model.count) == (ssize_t)model.count && close(file) == 0);
-    const qs_status status = qs_onnx_import(path, true, out);
+    const qs_status status = qs_onnx_import(path, 0, true, out);
     unlink(path);
     free(model.data);
     return status;
@@ -255,20 +255,70 @@ TEST(a_span_of_two_outputs) {
     qs_onnx_imported_release(&span);
 }
 
+/* A file that leaves the length open is one model at every length: that of 12 positions, cut to 7, is the one that is imported at 7. */
+TEST(lengths_stay_open) {
+    static const char *const names[] = {"bert-span", "bert-tokens", "roberta-class", "distilbert-class", "gpt2-tokens"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[1024], text[1100], cut_signature[32], short_signature[32];
+        qs_graph *graph = NULL, *cut = NULL, *shorter = NULL, *of_set = NULL;
+        snprintf(path, sizeof path, "%s/tests/golden/onnx/%s.onnx", getenv("QS_SOURCE"), names[i]);
+        snprintf(text, sizeof text, "%s:length=12", path); /* of RoBERTa's 14 rows the first two are no positions */
+        assert_ok(qs_model_open(text, NULL, &graph));
+        snprintf(text, sizeof text, "%s:length=7", path);
+        assert_int_equal(qs_samples_length(&graph->samples), 12);
+        assert_ok(qs_model_open(text, NULL, &shorter));
+        assert_int_equal(qs_samples_length(&shorter->samples), 7);
+        if (qs_graph_of_length(graph, 7, &cut) != QS_OK) fail_msg("%s: %s", names[i], qs_message());
+        assert_string_equal(qs_graph_signature(cut, cut_signature), qs_graph_signature(shorter, short_signature));
+        assert_ok(qs_model_open(path, &shorter->samples, &of_set)); /* samples say the length where the text does not */
+        assert_string_equal(qs_graph_signature(of_set, cut_signature), short_signature);
+        qs_graph_release(graph);
+        qs_graph_release(cut);
+        qs_graph_release(shorter);
+        qs_graph_release(of_set);
+    }
+}
+
+/* Numbers that positions have by themselves tie a model to one length, and the import says so. */
+TEST(lengths_that_are_tied) {
+    static const float table[8] = {0};
+    const int64_t extent[] = {4, 2}, one = 1;
+    bytes graph = {0}, nodes[4] = {node_of("Gather", "table,ids", "rows"), node_of("Flatten", "rows", "flat"),
+                                   node_of("ReduceSum", "flat", "sum"), node_of("Concat", "flat,sum", "y")};
+    put_message(&nodes[2], 5, attribute_ints("axes", 1, &one));
+    put_message(&nodes[3], 5, attribute_int("axis", 1));
+    for (int i = 0; i < 4; i++)
+        put_message(&graph, 1, nodes[i]);
+    put_text(&graph, 2, "graph");
+    put_message(&graph, 5, tensor_of("table", QS_ONNX_FLOAT, 2, extent, table, sizeof table));
+    put_message(&graph, 11, value_of("ids", QS_ONNX_INT64, 2, (const int64_t[]){-1, -1}));
+    put_message(&graph, 12, value_of("y", QS_ONNX_FLOAT, 2, (const int64_t[]){-1, -1}));
+    qs_onnx_imported out;
+    assert_ok(imported_bytes(model_of(graph, 8, 11), &out));
+    bool said = false;
+    for (int i = 0; i < out.notes; i++)
+        said = said || strstr(out.note[i], "at no other length it is the same model: how much is learned depends on it");
+    if (!said)
+        for (int i = 0; i < out.notes; i++)
+            print_error("%s\n", out.note[i]);
+    assert_true(said && out.graph.input[0].length == 0 && out.graph.input[0].shape.dim[0] == 128);
+    qs_onnx_imported_release(&out);
+}
+
 TEST(refusals) {
     char path[1024], text[2048];
     qs_onnx_imported out;
     snprintf(path, sizeof path, "%s/tests/golden/onnx/vit.onnx", getenv("QS_SOURCE"));
     snprintf(text, sizeof text, "%s:output=nothing", path);
-    assert_refused(qs_onnx_import(text, false, &out), QS_USAGE, "the model's outputs are");
+    assert_refused(qs_onnx_import(text, 0, false, &out), QS_USAGE, "the model's outputs are");
     qs_onnx_imported_release(&out);
     snprintf(text, sizeof text, "%s:length=0", path);
-    assert_refused(qs_onnx_import(text, false, &out), QS_USAGE, "a whole number from 1 on");
+    assert_refused(qs_onnx_import(text, 0, false, &out), QS_USAGE, "a whole number from 1 on");
     qs_onnx_imported_release(&out);
-    assert_refused(qs_onnx_import("no-such.onnx", false, &out), QS_BAD_FILE, "no-such.onnx");
+    assert_refused(qs_onnx_import("no-such.onnx", 0, false, &out), QS_BAD_FILE, "no-such.onnx");
     qs_onnx_imported_release(&out);
     snprintf(text, sizeof text, "%s/bert-dummy-2layer-opset12.onnx:length=8", models());
-    assert_refused(qs_onnx_import(text, false, &out), QS_UNSUPPORTED, "MatMul: it sums over samples"); /* attention along the batch */
+    assert_refused(qs_onnx_import(text, 0, false, &out), QS_UNSUPPORTED, "MatMul: it sums over samples"); /* attention along the batch */
     qs_onnx_imported_release(&out);
 }
 
@@ -297,7 +347,7 @@ TEST(damaged_files) {
             assert_non_null(to);
             assert_int_equal(fwrite(data, 1, length, to), length);
             assert_int_equal(fclose(to), 0);
-            if (qs_onnx_import(text, true, &out) != QS_OK) assert_true(qs_message()[0] && !strchr(qs_message(), '\n'));
+            if (qs_onnx_import(text, 0, true, &out) != QS_OK) assert_true(qs_message()[0] && !strchr(qs_message(), '\n'));
             qs_onnx_imported_release(&out);
             data[at % size] = was;
         }
@@ -307,4 +357,4 @@ TEST(damaged_files) {
 }
 
 TEST_MAIN(exports_of_pytorch, models_at_hand, another_list, what_nodes_became, a_table_of_one_row, gates_of_positions, ids_of_a_value,
-          recurrent_networks, a_span_of_two_outputs, refusals, damaged_files)
+          recurrent_networks, a_span_of_two_outputs, lengths_stay_open, lengths_that_are_tied, refusals, damaged_files)

@@ -5,6 +5,7 @@
 
 #include "family.h"
 #include "fuse.h"
+#include "lengths.h"
 #include "options.h"
 
 enum { MOST_INPUTS = 2 * QS_SAMPLES_MOST_INPUTS }; /* some are joined, and go */
@@ -477,18 +478,36 @@ static qs_status run(qs__import *one, qs__options *with) {
     return one->status;
 }
 
-qs_status qs_onnx_import(const char *text, bool with_values, qs_onnx_imported *out) {
+/* With a number in the place of a length that the file leaves open: that of the text unless `instead`, else `length`, else (0) what the
+ * file suggests. *open: that number; 0: the file leaves none open. */
+static qs_status imported_at(const char *text, int64_t length, bool instead, qs__import *one, int64_t *open) {
     qs__options with;
-    *out = (qs_onnx_imported){.rows = 0};
-    qs__import one = {.out = out, .with_values = with_values};
+    *one->out = (qs_onnx_imported){.rows = 0};
     qs_status status = qs__options_read(text, &with);
-    if (status == QS_OK) status = run(&one, &with);
+    if (with.length == 0 || instead) with.length = length;
+    if (status == QS_OK) status = run(one, &with);
     if (status != QS_OK && with.path && !strstr(qs_message(), with.path)) qs_fail_within(status, "%s", with.path);
+    *open = with.open ? with.length : 0;
     free(with.text);
-    free(one.value);
-    free(one.node);
-    free(one.problem);
+    free(one->value);
+    free(one->node);
+    free(one->problem);
     return status;
+}
+
+qs_status qs_onnx_import(const char *text, int64_t length, bool with_values, qs_onnx_imported *out) {
+    qs_onnx_imported shorter;
+    qs__import one = {.out = out, .with_values = with_values}, again = {.out = &shorter};
+    char why[QS__WHY] = "at a shorter one it cannot be imported";
+    int64_t open, less;
+    QS_TRY(imported_at(text, length, false, &one, &open));
+    if (open < 3) return QS_OK;
+    if (imported_at(text, open - 1, true, &again, &less) == QS_OK && qs__length_open(&out->graph, open, &shorter.graph, less, why))
+        qs__note(&one, "samples have up to %lld positions; the model is the same at every length", (long long)open);
+    else
+        qs__note(&one, "samples have %lld positions, at no other length it is the same model: %s", (long long)open, why);
+    qs_onnx_imported_release(&shorter);
+    return one.status;
 }
 
 void qs_onnx_imported_release(qs_onnx_imported *one) {

@@ -82,6 +82,7 @@ qs_status qs__length_bind(const qs_onnx_model *model, qs__options *with) {
             memcpy(with->name[with->bindings], name, sizeof name);
             with->binding[with->bindings] = (qs_onnx_binding){with->name[with->bindings], with->length};
             with->bindings++;
+            with->open = true;
         }
     }
     return QS_OK;

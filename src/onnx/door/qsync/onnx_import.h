@@ -39,11 +39,16 @@ typedef struct qs_onnx_imported {
 
 /* Imports a file. `text` is its path, behind which options may stand: "model.onnx:output=logits,length=64,height=224". `output` is the
  * name of the model's output that is learned; without it the first one, or two outputs of positions that are the two columns of one
- * value, as a span. `length` bounds the extent that varies, without it the rows of a table of positions do, or 128. Other names are
- * symbols that the file leaves open. QS_UNSUPPORTED names all operators that cannot be imported, how often each occurs, and why;
+ * value, as a span. `length` bounds the extent that varies, without it the argument of that name does, or (0) the rows of a table of
+ * positions, or 128. Other names are symbols that the file leaves open.
+ *
+ * A file that leaves the length of sequences open is imported at a second one too. Where nothing but extents of views differs, the length
+ * stays open: inputs vary, and one model runs at every length up to the bound. Where more does, a note says what.
+ *
+ * QS_UNSUPPORTED names all operators that cannot be imported, how often each occurs, and why;
  * QS_BAD_FILE and QS_USAGE as qs_onnx_open and qs_onnx_fold. Without `with_values` the weights have names and shapes alone. Release with
  * qs_onnx_imported_release, also after a failure. */
-QS_API qs_status qs_onnx_import(const char *text, bool with_values, qs_onnx_imported *out);
+QS_API qs_status qs_onnx_import(const char *text, int64_t length, bool with_values, qs_onnx_imported *out);
 QS_API void qs_onnx_imported_release(qs_onnx_imported *one);
 /* Whether an operator of ONNX can be imported, in one form at least. */
 QS_API bool qs_onnx_imports(const char *op);
