@@ -46,6 +46,7 @@ static const struct {
     {"sequence", qs__write_sequence},
     {"embedding", qs__write_embedding},
     {"attention", qs__write_attention},
+    {"recurrence", qs__write_recurrence},
     {"positions", qs__write_positions},
     {"rotary", qs__write_rotary},
     {"position", qs__write_position},

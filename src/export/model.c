@@ -7,8 +7,16 @@
 #include <string.h>
 
 /* AttributeProto, NodeProto, ValueInfoProto with its type. */
-enum { ATTRIBUTE_NAME = 1, ATTRIBUTE_F = 2, ATTRIBUTE_I = 3, ATTRIBUTE_S = 4, ATTRIBUTE_INTS = 8, ATTRIBUTE_TYPE = 20 };
-enum { TYPE_FLOAT = 1, TYPE_INT = 2, TYPE_STRING = 3, TYPE_INTS = 7 };
+enum {
+    ATTRIBUTE_NAME = 1,
+    ATTRIBUTE_F = 2,
+    ATTRIBUTE_I = 3,
+    ATTRIBUTE_S = 4,
+    ATTRIBUTE_INTS = 8,
+    ATTRIBUTE_STRINGS = 9,
+    ATTRIBUTE_TYPE = 20
+};
+enum { TYPE_FLOAT = 1, TYPE_INT = 2, TYPE_STRING = 3, TYPE_INTS = 7, TYPE_STRINGS = 8 };
 enum { NODE_ATTRIBUTE = 5 };
 enum {
     VALUE_NAME = 1,
@@ -137,6 +145,13 @@ void qs__attribute_float(qs__message *attributes, const char *name, double value
 void qs__attribute_text(qs__message *attributes, const char *name, const char *value) {
     qs__message one = attribute_of(name, TYPE_STRING);
     qs__message_text(&one, ATTRIBUTE_S, value);
+    qs__message_nest(attributes, NODE_ATTRIBUTE, &one);
+}
+
+void qs__attribute_texts(qs__message *attributes, const char *name, int count, const char *const *value) {
+    qs__message one = attribute_of(name, TYPE_STRINGS);
+    for (int i = 0; i < count; i++)
+        qs__message_text(&one, ATTRIBUTE_STRINGS, value[i]);
     qs__message_nest(attributes, NODE_ATTRIBUTE, &one);
 }
 

@@ -57,6 +57,7 @@ void qs__attribute_integer(qs__message *attributes, const char *name, int64_t va
 void qs__attribute_integers(qs__message *attributes, const char *name, int count, const int64_t *value);
 void qs__attribute_float(qs__message *attributes, const char *name, double value);
 void qs__attribute_text(qs__message *attributes, const char *name, const char *value);
+void qs__attribute_texts(qs__message *attributes, const char *name, int count, const char *const *value);
 
 /* ---- Parts ---- */
 

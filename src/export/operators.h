@@ -27,6 +27,9 @@ qs__write qs__write_conv_transpose, qs__write_group_norm, qs__write_instance_nor
 /* positions.c */
 qs__write qs__write_embedding, qs__write_positions, qs__write_rotary, qs__write_position, qs__write_gather, qs__write_class_token;
 
+/* recurrent.c */
+qs__write qs__write_recurrence;
+
 /* In training form elements are dropped with this probability; else x itself. */
 const char *qs__onnx_dropped(qs__writer *w, const char *x, double probability);
 /* kernel, stride and padding of an operator as attributes. */

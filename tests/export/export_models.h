@@ -108,6 +108,20 @@ static const char *const function_models[] = {
             STEP("f", "gate", "e" AND "b",
                  "") "{\"name\": \"fc\", \"op\": \"linear\", \"inputs\": [\"f\"], \"outputs\": 10, \"bias\": true}], \"output\": \"fc\"}"};
 
+/* Every cell, in both orders of gates, every direction, with a linear that goes into it and without one. */
+static const char *const recurrent_models[] = {
+    IMAGE("lstms") STEP("a", "sequence", "input", "") STEP("b", "linear", "a", ", \"outputs\": 24, \"bias\": true")
+        STEP("c", "recurrence", "b", ", \"bias\": true" WITH("\"cell\": 2, \"order\": 1")) STEP("d", "linear", "c", ", \"outputs\": 48")
+            STEP("e", "recurrence", "d", ", \"bias\": true" WITH("\"cell\": 2, \"direction\": 2, \"biases\": 2"))
+                STEP("f", "recurrence", "e", WITH("\"cell\": 2, \"direction\": 1, \"order\": 1")) CLASSES("f"),
+    IMAGE("grus") STEP("a", "sequence", "input", "") STEP("b", "linear", "a", ", \"outputs\": 36, \"bias\": true")
+        STEP("c", "recurrence", "b", WITH("\"cell\": 3, \"direction\": 2, \"order\": 1")) STEP("d", "tanh", "c", "")
+            STEP("e", "recurrence", "d", ", \"bias\": true" WITH("\"cell\": 4, \"biases\": 2, \"order\": 1"))
+                STEP("f", "linear", "e", ", \"outputs\": 15, \"bias\": true")
+                    STEP("g", "recurrence", "f", ", \"bias\": true" WITH("\"cell\": 4")) CLASSES("g"),
+    IMAGE("plain") STEP("a", "sequence", "input", "") STEP("b", "linear", "a", ", \"outputs\": 8, \"bias\": true")
+        STEP("c", "recurrence", "b", ", \"bias\": true") STEP("d", "recurrence", "c", WITH("\"cell\": 1, \"direction\": 2")) CLASSES("d")};
+
 typedef struct exported_model {
     qs_graph *graph;
     float *trained, *statistics;

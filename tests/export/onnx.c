@@ -227,9 +227,10 @@ TEST(equal_runs_give_equal_bytes) {
 }
 
 TEST(every_model_is_written) {
-    const char *const *const lists[] = {image_models, sequence_models, window_models, function_models};
-    const size_t counts[] = {COUNT_OF(image_models), COUNT_OF(sequence_models), COUNT_OF(window_models), COUNT_OF(function_models)};
-    for (size_t list = 0; list < 4; list++)
+    const char *const *const lists[] = {image_models, sequence_models, window_models, function_models, recurrent_models};
+    const size_t counts[] = {COUNT_OF(image_models), COUNT_OF(sequence_models), COUNT_OF(window_models), COUNT_OF(function_models),
+                             COUNT_OF(recurrent_models)};
+    for (size_t list = 0; list < 5; list++)
         for (size_t i = 0; i < counts[list]; i++) {
             exported_model one = exported_model_make(lists[list][i]);
             qs_export_summary summary;

@@ -84,6 +84,15 @@ TEST(models_of_functions) {
     }
 }
 
+TEST(recurrent_networks) {
+    if (there_is_none()) skip();
+    const qs_export_options plain = {0}, later = {.opset = 23};
+    for (size_t i = 0; i < COUNT_OF(recurrent_models); i++) {
+        compare(recurrent_models[i], plain);
+        compare(recurrent_models[i], later);
+    }
+}
+
 TEST(models_of_sequences) {
     if (there_is_none()) skip();
     const qs_export_options plain = {0}, later = {.opset = 23};
@@ -117,4 +126,4 @@ TEST(models_in_formats_of_a_plan) {
     compare_in(window_models[0], plain, "int6:shift4", 0.2);
 }
 
-TEST_MAIN(models_of_images, models_of_windows, models_of_functions, models_of_sequences, models_in_formats_of_a_plan)
+TEST_MAIN(models_of_images, models_of_windows, models_of_functions, recurrent_networks, models_of_sequences, models_in_formats_of_a_plan)
