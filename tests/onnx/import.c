@@ -257,7 +257,8 @@ TEST(a_span_of_two_outputs) {
 
 /* A file that leaves the length open is one model at every length: that of 12 positions, cut to 7, is the one that is imported at 7. */
 TEST(lengths_stay_open) {
-    static const char *const names[] = {"bert-span", "bert-tokens", "roberta-class", "distilbert-class", "gpt2-tokens"};
+    static const char *const names[] = {"bert-span", "bert-tokens", "roberta-class", "distilbert-class", "gpt2-tokens",
+                                        "lstm",      "gru",         "rnn",           "lstm-folded"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[1024], text[1100], cut_signature[32], short_signature[32];
         qs_graph *graph = NULL, *cut = NULL, *shorter = NULL, *of_set = NULL;

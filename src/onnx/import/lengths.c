@@ -8,17 +8,20 @@
 
 #include <string.h>
 
-/* The setting of a view that differs between two lengths and may be left open; -1: none differs; -2: that cannot be. */
-static int open_setting(const qs_graph_operator *one, const qs_graph_operator *other) {
+/* The setting that differs between two lengths and may be left open: an extent of a view, or which position is taken, where that is the
+ * last; -1: none differs; -2: that cannot be. */
+static int open_setting(const qs_graph_operator *one, const qs_graph_operator *other, int64_t length, int64_t others) {
     const qs_op *op = NULL;
     int found = -1;
     const bool view = qs_op_find(one->op, &op) == QS_OK && (op == qs_op_of("reshape") || op == qs_op_of("permute"));
     if (one->settings != other->settings) return -2;
     for (int i = 0; i < one->settings; i++) {
         const bool extent = view && strcmp(one->setting[i].name, "order") != 0;
+        const bool last = op == qs_op_of("position") && one->setting[i].value == (double)(length - 1) &&
+                          other->setting[i].value == (double)(others - 1) && strcmp(one->setting[i].name, "position") == 0;
         if (strcmp(one->setting[i].name, other->setting[i].name) != 0) return -2;
         if (one->setting[i].value == other->setting[i].value) continue;
-        if (!extent || found >= 0) return -2;
+        if (!(extent || last) || found >= 0) return -2;
         found = i;
     }
     return found;
@@ -72,7 +75,7 @@ bool qs__length_open(qs_graph_record *graph, int64_t length, const qs_graph_reco
     for (int i = 0; i < graph->operators; i++) {
         const qs_graph_operator *one = &graph->operator_[i], *that = &other->operator_[i];
         if (!operators_equal(one, that)) return false;
-        if (open_setting(one, that) != -2 && origins_equal(one, that)) continue;
+        if (open_setting(one, that, length, others) != -2 && origins_equal(one, that)) continue;
         snprintf(why, QS__WHY, "parameters of %s, or more than an extent, depend on it", one->name);
         return false;
     }
@@ -83,7 +86,7 @@ bool qs__length_open(qs_graph_record *graph, int64_t length, const qs_graph_reco
     snprintf(why, QS__WHY, "how much is learned depends on it");
     if (!target_follows(&graph->target, &other->target, length, others)) return false;
     for (int i = 0; i < graph->operators; i++) {
-        const int setting = open_setting(&graph->operator_[i], &other->operator_[i]);
+        const int setting = open_setting(&graph->operator_[i], &other->operator_[i], length, others);
         if (setting >= 0) graph->operator_[i].setting[setting].value = -1;
         graph->operator_[i].shape.axes = 0; /* that of one length: it follows from the inputs */
     }

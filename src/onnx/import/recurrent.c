@@ -311,13 +311,13 @@ static int by_direction(qs__import *one, const qs__node *node, const qs__value *
 }
 
 /* [N,U]: of each direction the state of the position that it ends at. */
-static int last_states(qs__import *one, const qs__node *node, int states, int directions, int64_t length, const qs_recurrence *of) {
+static int last_states(qs__import *one, const qs__node *node, int states, int directions, const qs_recurrence *of) {
     const bool back = strcmp(qs__word(one, node, "direction", "forward"), "reverse") == 0;
     int part[2];
     for (int d = 0; d < directions; d++) {
         const qs_shape all = qs_shape_of(2, (int64_t)1, of->units), own = qs_shape_of(2, (int64_t)1, of->units / directions);
         part[d] = qs__make(one, "position", NULL, 1, &states, all);
-        qs__set(one, part[d], "position", d == 1 || back ? 0 : (double)(length - 1));
+        qs__set(one, part[d], "position", d == 1 || back ? 0 : -1);
         if (directions == 1) return part[0];
         part[d] = qs__make(one, "slice", NULL, 1, &part[d], own);
         qs__row(one, part[d])->offset = (int)(d * own.dim[1]);
@@ -354,7 +354,7 @@ static void recurrent(qs__import *one, const qs__node *node) {
     qs__flow(qs__made_by(one, node, 0), states, qs_shape_of(3, (int64_t)1, of.units, length), &layout);
     const qs__value *last = qs__made_by(one, node, 1);
     if (!last || last->readers == 0) return;
-    const int end = last_states(one, node, states, directions, length, &of);
+    const int end = last_states(one, node, states, directions, &of);
     layout = qs__rows_like(&x, 3, (const int64_t[]){1, directions, hidden});
     if (!batch_first) qs__layout_transpose(&layout, 3, (const int[]){1, 0, 2});
     qs__flow(qs__made_by(one, node, 1), end, qs_shape_of(2, (int64_t)1, of.units), &layout);
