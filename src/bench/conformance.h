@@ -6,6 +6,7 @@
 
 #include "qsync/device.h"
 #include "qsync/onnx.h"
+#include "qsync/protobuf.h"
 
 enum { CASE_MOST = 16 }; /* inputs, or outputs */
 
@@ -24,6 +25,8 @@ typedef struct onnx_case {
 /* Reads the case of a folder. What cannot be read because it is outside of what is run says so in `outside`; a failure is of the files. */
 qs_status case_open(const char *root, const char *suite, const char *name, onnx_case *out);
 void case_close(onnx_case *one);
+/* The fields of its model. */
+qs_wire case_wire(const onnx_case *one);
 /* QS_MISMATCH says in which value a result differs from what the case expects of an output: tolerances are those of ONNX's own runner, 1e-3
  * of the value and 1e-7, NaN equals NaN. Extents and type must be equal. */
 qs_status case_compare(const onnx_case *one, int output, const qs_onnx_tensor *found);

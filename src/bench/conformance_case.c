@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "conformance_wire.h"
-
 static void outside_set(onnx_case *one, const char *format, ...) QS_PRINTF(2, 3);
 static void outside_set(onnx_case *one, const char *format, ...) {
     va_list list;
@@ -20,9 +18,11 @@ static void outside_set(onnx_case *one, const char *format, ...) {
 /* Values that are no tensors of numbers, by the types that the model declares: of the fields on the way from ModelProto over GraphProto and
  * ValueInfoProto to TypeProto and the element type of its tensor. */
 enum { IN_MODEL, IN_GRAPH, IN_VALUE, IN_TYPE, IN_TENSOR };
-static void types_check(onnx_case *one, wire fields, int level) {
+static void types_check(onnx_case *one, qs_wire fields, int level) {
     enum { GRAPH = 7, INPUT = 11, OUTPUT = 12, TYPE = 2, TENSOR = 1, SEQUENCE = 4, OPTIONAL = 9, ELEMENT = 1 };
-    for (wire_field field; wire_next(&fields, &field);) {
+    qs_wire_field field;
+    bool more = true;
+    while (qs_wire_next(&fields, &field, &more) == QS_OK && more) {
         const uint32_t number = field.number;
         if ((level == IN_MODEL && number == GRAPH) || (level == IN_GRAPH && (number == INPUT || number == OUTPUT)) ||
             (level == IN_VALUE && number == TYPE) || (level == IN_TYPE && number == TENSOR))
@@ -31,9 +31,9 @@ static void types_check(onnx_case *one, wire fields, int level) {
             outside_set(one, "sequences of tensors");
         else if (level == IN_TYPE && number == OPTIONAL)
             outside_set(one, "optional values");
-        else if (level == IN_TENSOR && number == ELEMENT && field.integer == QS_ONNX_STRING)
+        else if (level == IN_TENSOR && number == ELEMENT && field.value == QS_ONNX_STRING)
             outside_set(one, "strings");
-        else if (level == IN_TENSOR && number == ELEMENT && (field.integer == QS_ONNX_COMPLEX64 || field.integer == QS_ONNX_COMPLEX128))
+        else if (level == IN_TENSOR && number == ELEMENT && (field.value == QS_ONNX_COMPLEX64 || field.value == QS_ONNX_COMPLEX128))
             outside_set(one, "complex numbers");
     }
 }
@@ -92,6 +92,11 @@ static qs_status tensors_read(onnx_case *one, const char *kind, int count, qs_on
     return QS_OK;
 }
 
+qs_wire case_wire(const onnx_case *one) {
+    const uint8_t *start = (const uint8_t *)one->bytes;
+    return (qs_wire){.file = one->name, .start = start, .at = start, .end = start + one->count};
+}
+
 qs_status case_open(const char *root, const char *suite, const char *name, onnx_case *out) {
     char path[640];
     *out = (onnx_case){.count = 0};
@@ -102,7 +107,7 @@ qs_status case_open(const char *root, const char *suite, const char *name, onnx_
     snprintf(path, sizeof path, "%s/model.onnx", out->folder);
     QS_TRY(qs_file_read(path, (size_t)1 << 30, &out->bytes, &out->count));
     QS_TRY(qs_onnx_memory_make(&out->memory));
-    types_check(out, (wire){(const uint8_t *)out->bytes, out->count}, IN_MODEL);
+    types_check(out, case_wire(out), IN_MODEL);
     qs_status status = qs_onnx_open_bytes(out->name, out->bytes, out->count, &out->model);
     if (status == QS_OK) operator_find(out);
     if (status == QS_OK) nodes_check(out);

@@ -4,7 +4,10 @@
  * output is negated on its way: a softmax at the end of a model is left to the loss, and one before something else is not. */
 #include "conformance_model.h"
 
-#include "conformance_wire.h"
+#include <stdio.h>
+#include <string.h>
+
+#include "qsync/protobuf.h"
 
 /* Field numbers of the ONNX schema. */
 enum { MODEL_GRAPH = 7 };
@@ -14,20 +17,20 @@ enum { TENSOR_DIMS = 1, TENSOR_TYPE = 2, TENSOR_NAME = 8, TENSOR_RAW = 9 };
 enum { ATTRIBUTE_NAME = 1, ATTRIBUTE_INTS = 8, ATTRIBUTE_TYPE = 20 };
 enum { VALUE_NAME = 1, VALUE_TYPE = 2, TYPE_TENSOR = 1, TYPE_ELEMENT = 1, TYPE_SHAPE = 2, SHAPE_DIM = 1, DIM_VALUE = 1, DIM_SYMBOL = 2 };
 
-static void value_put(message *to, uint32_t number, const char *name, qs_onnx_type element, int rank, const int64_t *extent) {
-    message value = {.size = 0}, type = {.size = 0}, tensor = {.size = 0}, shape = {.size = 0}, dim = {.size = 0};
-    put_text(&dim, DIM_SYMBOL, "N");
-    put_message(&shape, SHAPE_DIM, &dim);
+static void value_put(qs_protobuf *to, int number, const char *name, qs_onnx_type element, int rank, const int64_t *extent) {
+    qs_protobuf value = {0}, type = {0}, tensor = {0}, shape = {0}, dim = {0};
+    qs_protobuf_text(&dim, DIM_SYMBOL, "N");
+    qs_protobuf_nest(&shape, SHAPE_DIM, &dim);
     for (int a = 1; a < rank; a++) {
-        put_integer(&dim, DIM_VALUE, extent[a]);
-        put_message(&shape, SHAPE_DIM, &dim);
+        qs_protobuf_integer(&dim, DIM_VALUE, extent[a]);
+        qs_protobuf_nest(&shape, SHAPE_DIM, &dim);
     }
-    put_integer(&tensor, TYPE_ELEMENT, element);
-    put_message(&tensor, TYPE_SHAPE, &shape);
-    put_message(&type, TYPE_TENSOR, &tensor);
-    put_text(&value, VALUE_NAME, name);
-    put_message(&value, VALUE_TYPE, &type);
-    put_message(to, number, &value);
+    qs_protobuf_integer(&tensor, TYPE_ELEMENT, element);
+    qs_protobuf_nest(&tensor, TYPE_SHAPE, &shape);
+    qs_protobuf_nest(&type, TYPE_TENSOR, &tensor);
+    qs_protobuf_text(&value, VALUE_NAME, name);
+    qs_protobuf_nest(&value, VALUE_TYPE, &type);
+    qs_protobuf_nest(to, number, &value);
 }
 
 int case_samples_axis(const onnx_case *one, const qs_onnx_tensor *tensor, bool output) {
@@ -56,38 +59,38 @@ void case_samples_move(const qs_onnx_tensor *tensor, int axis, bool back, const 
 }
 
 /* Transpose by an order of axes. */
-static void transpose_put(message *to, const char *from, int rank, const int64_t *order, const char *result) {
-    message node = {.size = 0}, attribute = {.size = 0};
-    put_text(&attribute, ATTRIBUTE_NAME, "perm");
+static void transpose_put(qs_protobuf *to, const char *from, int rank, const int64_t *order, const char *result) {
+    qs_protobuf node = {0}, attribute = {0};
+    qs_protobuf_text(&attribute, ATTRIBUTE_NAME, "perm");
     for (int a = 0; a < rank; a++)
-        put_integer(&attribute, ATTRIBUTE_INTS, order[a]);
-    put_integer(&attribute, ATTRIBUTE_TYPE, QS_ONNX_ATTRIBUTE_INTS);
-    put_text(&node, NODE_INPUT, from);
-    put_text(&node, NODE_OUTPUT, result);
-    put_text(&node, NODE_OP, "Transpose");
-    put_message(&node, NODE_ATTRIBUTE, &attribute);
-    put_message(to, GRAPH_NODE, &node);
+        qs_protobuf_integer(&attribute, ATTRIBUTE_INTS, order[a]);
+    qs_protobuf_integer(&attribute, ATTRIBUTE_TYPE, QS_ONNX_ATTRIBUTE_INTS);
+    qs_protobuf_text(&node, NODE_INPUT, from);
+    qs_protobuf_text(&node, NODE_OUTPUT, result);
+    qs_protobuf_text(&node, NODE_OP, "Transpose");
+    qs_protobuf_nest(&node, NODE_ATTRIBUTE, &attribute);
+    qs_protobuf_nest(to, GRAPH_NODE, &node);
 }
 
-static void node_put(message *to, const char *op, const char *from, const char *with, const char *result) {
-    message node = {.size = 0};
-    put_text(&node, NODE_INPUT, from);
-    if (with) put_text(&node, NODE_INPUT, with);
-    put_text(&node, NODE_OUTPUT, result);
-    put_text(&node, NODE_OP, op);
-    put_message(to, GRAPH_NODE, &node);
+static void node_put(qs_protobuf *to, const char *op, const char *from, const char *with, const char *result) {
+    qs_protobuf node = {0};
+    qs_protobuf_text(&node, NODE_INPUT, from);
+    if (with) qs_protobuf_text(&node, NODE_INPUT, with);
+    qs_protobuf_text(&node, NODE_OUTPUT, result);
+    qs_protobuf_text(&node, NODE_OP, op);
+    qs_protobuf_nest(to, GRAPH_NODE, &node);
 }
 
 /* Numbers of 8 bytes or fewer each, as a file holds them. */
-static void initializer_put(message *to, const char *name, qs_onnx_type type, int rank, const int64_t *extent, const void *data,
+static void initializer_put(qs_protobuf *to, const char *name, qs_onnx_type type, int rank, const int64_t *extent, const void *data,
                             size_t bytes) {
-    message tensor = {.size = 0};
+    qs_protobuf tensor = {0};
     for (int a = 0; a < rank; a++)
-        put_integer(&tensor, TENSOR_DIMS, extent[a]);
-    put_integer(&tensor, TENSOR_TYPE, type);
-    put_bytes(&tensor, TENSOR_RAW, data, bytes);
-    put_text(&tensor, TENSOR_NAME, name);
-    put_message(to, GRAPH_INITIALIZER, &tensor);
+        qs_protobuf_integer(&tensor, TENSOR_DIMS, extent[a]);
+    qs_protobuf_integer(&tensor, TENSOR_TYPE, type);
+    qs_protobuf_bytes(&tensor, TENSOR_RAW, bytes, data);
+    qs_protobuf_text(&tensor, TENSOR_NAME, name);
+    qs_protobuf_nest(to, GRAPH_INITIALIZER, &tensor);
 }
 
 static int64_t numbers_of_sample(const qs_onnx_tensor *tensor, int axis) {
@@ -102,7 +105,7 @@ static size_t bytes_of(const qs_onnx_tensor *tensor) {
 }
 
 /* Real numbers flow in as vectors, integers as they are: they are rows of a table. */
-static void input_put(message *graph, const qs_onnx_tensor *tensor, int axis, const char *name, int index) {
+static void input_put(qs_protobuf *graph, const qs_onnx_tensor *tensor, int axis, const char *name, int index) {
     char flat[32], extents[32], front[32];
     int64_t extent[QS_ONNX_MAX_RANK] = {0}, order[QS_ONNX_MAX_RANK] = {0};
     snprintf(flat, sizeof flat, CASE_INPUT, index);
@@ -124,7 +127,7 @@ static void input_put(message *graph, const qs_onnx_tensor *tensor, int axis, co
     if (axis > 0) transpose_put(graph, front, tensor->rank, order, name);
 }
 
-static void graph_put(message *graph, const onnx_case *one, const bool *flows, int output) {
+static void graph_put(qs_protobuf *graph, const onnx_case *one, const bool *flows, int output) {
     const qs_onnx_graph *from = &one->model.graph;
     for (int i = 0; i < one->inputs; i++) {
         const char *name = from->value[from->input[i]].name;
@@ -146,25 +149,35 @@ static void graph_put(message *graph, const onnx_case *one, const bool *flows, i
     value_put(graph, GRAPH_OUTPUT, CASE_OUTPUT, result->type, 2, (const int64_t[2]){0, numbers_of_sample(result, axis)});
 }
 
+/* Fields of kinds that the format's own messages have. */
+static void field_copy(qs_protobuf *to, const qs_wire_field *field) {
+    if (field->kind == 0)
+        qs_protobuf_integer(to, (int)field->number, (int64_t)field->value);
+    else if (field->kind == 2)
+        qs_protobuf_bytes(to, (int)field->number, (size_t)(field->bytes.end - field->bytes.at), field->bytes.at);
+}
+
 qs_status case_model_write(const onnx_case *one, const bool *flows, int output, const char *path) {
-    message model = {.size = 0}, graph = {.size = 0};
-    wire_field field, part;
-    for (wire from = {(const uint8_t *)one->bytes, one->count}; wire_next(&from, &field);) {
-        const uint8_t *begin = field.bytes.at;
-        if (field.number != MODEL_GRAPH) {
-            if (begin)
-                put_bytes(&model, field.number, begin, field.bytes.left);
-            else
-                put_integer(&model, field.number, (int64_t)field.integer);
-            continue;
+    qs_protobuf model = {0}, graph = {0};
+    qs_wire_field field, part;
+    qs_status status;
+    bool more;
+    for (qs_wire from = case_wire(one);;) {
+        QS_GOTO(qs_wire_next(&from, &field, &more));
+        if (!more) break;
+        if (field.number != MODEL_GRAPH) field_copy(&model, &field);
+        for (qs_wire in = field.bytes; field.number == MODEL_GRAPH;) {
+            QS_GOTO(qs_wire_next(&in, &part, &more));
+            if (!more) break;
+            if (part.number != GRAPH_INPUT && part.number != GRAPH_OUTPUT && part.number != GRAPH_VALUE_INFO) field_copy(&graph, &part);
         }
-        for (wire in = field.bytes; wire_next(&in, &part);)
-            if (part.bytes.at && part.number != GRAPH_INPUT && part.number != GRAPH_OUTPUT && part.number != GRAPH_VALUE_INFO)
-                put_bytes(&graph, part.number, part.bytes.at, part.bytes.left);
     }
     graph_put(&graph, one, flows, output);
-    put_message(&model, MODEL_GRAPH, &graph);
-    const qs_status status = qs_file_write(path, model.data, model.size);
-    free(model.data);
+    qs_protobuf_nest(&model, MODEL_GRAPH, &graph);
+    QS_GOTO(model.status);
+    status = qs_file_write(path, model.data, model.count);
+done:
+    qs_protobuf_release(&graph);
+    qs_protobuf_release(&model);
     return status;
 }

@@ -44,7 +44,7 @@ static const char *by_deviation(qs__writer *w, const char *x, qs__layout layout,
 static const char *batch_norm(qs__writer *w, const char *x) {
     const qs_attributes *of = &qs__node_at(w)->attributes;
     const bool sequence = qs__node_at(w)->shape.axes == 3, training = w->options->form == QS_EXPORT_TRAINING;
-    qs__message with = {0};
+    qs_protobuf with = {0};
     qs__attribute_float(&with, "epsilon", of->epsilon);
     qs__attribute_float(&with, "momentum", 1 - of->momentum); /* ONNX counts the share that stays */
     if (training) qs__attribute_integer(&with, "training_mode", 1);
@@ -55,7 +55,7 @@ static const char *batch_norm(qs__writer *w, const char *x) {
 }
 
 static const char *layer_norm(qs__writer *w, const char *x) {
-    qs__message with = {0};
+    qs_protobuf with = {0};
     qs__attribute_integer(&with, "axis", -1);
     qs__attribute_float(&with, "epsilon", qs__node_at(w)->attributes.epsilon);
     return QS__NODE(w, "LayerNormalization", &with, x, qs__initializer(w, QS_SCALE), qs__initializer(w, QS_SHIFT));
@@ -111,7 +111,7 @@ void qs__write_gelu(qs__writer *w) {
     const char *x = input(w), *inner;
     const bool approximate = qs__node_at(w)->attributes.approximate != 0;
     if (w->model.opset >= 20) {
-        qs__message with = {0};
+        qs_protobuf with = {0};
         if (approximate) qs__attribute_text(&with, "approximate", "tanh");
         qs__result_alike(w, QS__NODE(w, "Gelu", &with, x));
         return;

@@ -42,7 +42,7 @@ static void used_mark(qs__model *model, bool *used) {
             model->node[--kept] = *one;
         } else {
             free(one->input);
-            qs__message_release(&one->attributes);
+            qs_protobuf_release(&one->attributes);
         }
     }
     memmove(model->node, model->node + kept, (model->nodes - kept) * sizeof *model->node);
@@ -51,23 +51,23 @@ static void used_mark(qs__model *model, bool *used) {
 
 /* ---- Parts of the file ------------------------------------------------------------------------------------------------------------ */
 
-static void node_put(qs__message *graph, const qs__node *one) {
-    qs__message node = {0};
+static void node_put(qs_protobuf *graph, const qs__node *one) {
+    qs_protobuf node = {0};
     for (int i = 0; i < one->inputs; i++)
-        qs__message_text(&node, NODE_INPUT, one->input[i]);
+        qs_protobuf_text(&node, NODE_INPUT, one->input[i]);
     for (int i = 0; i < one->outputs; i++)
-        qs__message_text(&node, NODE_OUTPUT, one->output[i]);
-    qs__message_text(&node, NODE_NAME, one->output[0]);
-    qs__message_text(&node, NODE_OP, one->op);
-    qs__message_append(&node, &one->attributes);
-    qs__message_nest(graph, GRAPH_NODE, &node);
+        qs_protobuf_text(&node, NODE_OUTPUT, one->output[i]);
+    qs_protobuf_text(&node, NODE_NAME, one->output[0]);
+    qs_protobuf_text(&node, NODE_OP, one->op);
+    qs_protobuf_append(&node, &one->attributes);
+    qs_protobuf_nest(graph, GRAPH_NODE, &node);
 }
 
-static void entry_put(qs__message *tensor, const char *key, const char *text) {
-    qs__message entry = {0};
-    qs__message_text(&entry, ENTRY_KEY, key);
-    qs__message_text(&entry, ENTRY_VALUE, text);
-    qs__message_nest(tensor, TENSOR_EXTERNAL, &entry);
+static void entry_put(qs_protobuf *tensor, const char *key, const char *text) {
+    qs_protobuf entry = {0};
+    qs_protobuf_text(&entry, ENTRY_KEY, key);
+    qs_protobuf_text(&entry, ENTRY_VALUE, text);
+    qs_protobuf_nest(tensor, TENSOR_EXTERNAL, &entry);
 }
 
 static bool lies_outside(const qs__constant *one, const char *outside) {
@@ -75,44 +75,44 @@ static bool lies_outside(const qs__constant *one, const char *outside) {
 }
 
 /* `outside`: the file of values; NULL: all lie here. Their place there is *used, which moves on. */
-static void constant_put(qs__message *graph, const qs__constant *one, const char *outside, size_t *used) {
-    qs__message tensor = {0};
+static void constant_put(qs_protobuf *graph, const qs__constant *one, const char *outside, size_t *used) {
+    qs_protobuf tensor = {0};
     char text[32];
     for (int i = 0; i < one->axes; i++)
-        qs__message_integer(&tensor, TENSOR_DIMS, one->dim[i]);
-    qs__message_integer(&tensor, TENSOR_TYPE, one->type);
-    qs__message_text(&tensor, TENSOR_NAME, one->name);
+        qs_protobuf_integer(&tensor, TENSOR_DIMS, one->dim[i]);
+    qs_protobuf_integer(&tensor, TENSOR_TYPE, one->type);
+    qs_protobuf_text(&tensor, TENSOR_NAME, one->name);
     if (lies_outside(one, outside)) {
         entry_put(&tensor, "location", outside);
         snprintf(text, sizeof text, "%zu", *used);
         entry_put(&tensor, "offset", text);
         snprintf(text, sizeof text, "%zu", one->bytes);
         entry_put(&tensor, "length", text);
-        qs__message_integer(&tensor, TENSOR_LOCATION, LOCATION_EXTERNAL);
+        qs_protobuf_integer(&tensor, TENSOR_LOCATION, LOCATION_EXTERNAL);
         *used += (one->bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     } else {
-        qs__message_bytes(&tensor, TENSOR_RAW, one->bytes, one->data);
+        qs_protobuf_bytes(&tensor, TENSOR_RAW, one->bytes, one->data);
     }
-    qs__message_nest(graph, GRAPH_INITIALIZER, &tensor);
+    qs_protobuf_nest(graph, GRAPH_INITIALIZER, &tensor);
 }
 
 /* Into `out`; *beside: bytes of the file of values. */
-static void model_put(const qs__model *model, const char *graph_name, const char *outside, const bool *used, qs__message *out,
+static void model_put(const qs__model *model, const char *graph_name, const char *outside, const bool *used, qs_protobuf *out,
                       size_t *beside) {
-    qs__message graph = {0}, opset = {0};
+    qs_protobuf graph = {0}, opset = {0};
     *beside = 0;
     for (size_t i = 0; i < model->nodes; i++)
         node_put(&graph, &model->node[i]);
-    qs__message_text(&graph, GRAPH_NAME, graph_name);
+    qs_protobuf_text(&graph, GRAPH_NAME, graph_name);
     for (size_t i = 0; i < model->constants; i++)
         if (used[qs__name_index(model, model->constant[i].name)]) constant_put(&graph, &model->constant[i], outside, beside);
-    qs__message_append(&graph, &model->inputs);
-    qs__message_append(&graph, &model->outputs);
-    qs__message_integer(&opset, OPSET_VERSION, model->opset);
-    qs__message_integer(out, MODEL_IR, qs__ir_version(model->opset));
-    qs__message_text(out, MODEL_PRODUCER, "qsync");
-    qs__message_nest(out, MODEL_GRAPH, &graph);
-    qs__message_nest(out, MODEL_OPSET, &opset);
+    qs_protobuf_append(&graph, &model->inputs);
+    qs_protobuf_append(&graph, &model->outputs);
+    qs_protobuf_integer(&opset, OPSET_VERSION, model->opset);
+    qs_protobuf_integer(out, MODEL_IR, qs__ir_version(model->opset));
+    qs_protobuf_text(out, MODEL_PRODUCER, "qsync");
+    qs_protobuf_nest(out, MODEL_GRAPH, &graph);
+    qs_protobuf_nest(out, MODEL_OPSET, &opset);
 }
 
 static qs_status values_write(const qs__model *model, const char *path, const bool *used, size_t bytes) {
@@ -131,7 +131,7 @@ static qs_status values_write(const qs__model *model, const char *path, const bo
 }
 
 qs_status qs__model_write(qs__model *model, const char *path, const char *graph_name, bool external, int64_t *bytes) {
-    qs__message file = {0};
+    qs_protobuf file = {0};
     char *beside = NULL;
     bool *used = NULL;
     size_t outside = 0, inside = 0;
@@ -146,14 +146,14 @@ qs_status qs__model_write(qs__model *model, const char *path, const char *graph_
     external = external || inside > most_bytes - (size_t)(1 << 24);
     model_put(model, graph_name, external ? beside + (folder_end ? folder_end + 1 - path : 0) : NULL, used, &file, &outside);
     QS_GOTO(file.status);
-    if (file.bytes > most_bytes)
-        QS_GOTO(qs_fail(QS_UNSUPPORTED, "%s: %zu bytes without the values that lie beside it: at most %zu", path, file.bytes, most_bytes));
+    if (file.count > most_bytes)
+        QS_GOTO(qs_fail(QS_UNSUPPORTED, "%s: %zu bytes without the values that lie beside it: at most %zu", path, file.count, most_bytes));
     if (outside > 0) QS_GOTO(values_write(model, beside, used, outside));
-    status = qs_file_write(path, file.data, file.bytes);
+    status = qs_file_write(path, file.data, file.count);
     if (status != QS_OK && outside > 0) unlink(beside);
-    if (bytes) *bytes = (int64_t)(file.bytes + outside);
+    if (bytes) *bytes = (int64_t)(file.count + outside);
 done:
-    qs__message_release(&file);
+    qs_protobuf_release(&file);
     free(beside);
     free(used);
     return status;

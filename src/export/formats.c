@@ -128,7 +128,7 @@ static const qs_format *codes_of(const qs_recipe *recipe, const qs_quantizer *qu
 static const char *quantized(qs__writer *w, const char *x, int axis, const char *step, int64_t steps, bool positive) {
     const int64_t dim = steps;
     uint8_t *zeros = NULL;
-    qs__message down = {0}, up = {0};
+    qs_protobuf down = {0}, up = {0};
     if (w->model.status == QS_OK) w->model.status = qs_allocate((size_t)(steps > 0 ? steps : 1), 1, &zeros);
     if (w->model.status != QS_OK) return "";
     const char *zero = qs__model_constant(&w->model, "zeros", positive ? QS_ONNX_UINT8 : QS_ONNX_INT8, steps > 0, &dim,
@@ -313,7 +313,7 @@ static const char *bias_codes(qs__writer *w, const qs__weights *one, const qs__f
     float *product = NULL;
     const char *name = "";
     qs_status status;
-    qs__message with = {0};
+    qs_protobuf with = {0};
     QS_GOTO(qs_allocate((size_t)outputs, sizeof *codes, &codes));
     QS_GOTO(qs_allocate((size_t)outputs, sizeof *product, &product));
     const char *zeros = qs__model_constant(&w->model, "zeros", QS_ONNX_INT32, 1, &outputs, (size_t)outputs * sizeof *codes, codes);
@@ -356,7 +356,7 @@ static const char *weights_in_codes(qs__writer *w, qs__weights *one, const qs_qu
     codes = NULL;
     const char *zero = qs__model_constant(&w->model, "zeros", narrow ? QS_ONNX_INT4 : QS_ONNX_INT8, 1, &outputs,
                                           narrow ? (size_t)(outputs + 1) / 2 : (size_t)outputs, zeros);
-    qs__message with = {0};
+    qs_protobuf with = {0};
     qs__attribute_integer(&with, "axis", one->turned ? 1 : 0);
     if (one->bias && !one->bare && factor->step > 0) *bias = bias_codes(w, one, factor, step);
     name = QS__NODE(w, "DequantizeLinear", &with, data, qs__onnx_numbers(w, 1, &outputs, step), zero);

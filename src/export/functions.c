@@ -18,7 +18,7 @@ static void function(qs__writer *w, const char *op) {
 }
 
 static void function_with(qs__writer *w, const char *op, const char *first, const char *second) {
-    qs__message with = {0};
+    qs_protobuf with = {0};
     qs__attribute_float(&with, first, qs__node_at(w)->attributes.constant[0]);
     if (second) qs__attribute_float(&with, second, qs__node_at(w)->attributes.constant[1]);
     qs__result_alike(w, QS__NODE(w, op, &with, input(w)));
@@ -151,7 +151,7 @@ void qs__write_prelu(qs__writer *w) {
 
 /* Axes became inputs: of sums with opset 13, of others with 18. */
 static const char *reduced(qs__writer *w, const char *op, int least_opset, const char *x, int axes, const int64_t *axis) {
-    qs__message with = {0};
+    qs_protobuf with = {0};
     qs__attribute_integer(&with, "keepdims", 1);
     if (w->model.opset >= least_opset) return QS__NODE(w, op, &with, x, qs__onnx_integers(w, axes, axis));
     qs__attribute_integers(&with, "axes", axes, axis);

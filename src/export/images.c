@@ -33,7 +33,7 @@ void qs__write_conv_transpose(qs__writer *w) {
     const int64_t *dim = parameter->shape.dim;
     qs__weights weights = {.place = &place, .axes = 4, .dim = {dim[1], dim[0], dim[2], dim[3]}, .turned = true};
     int64_t behind[2], extra[2];
-    qs__message with = {0};
+    qs_protobuf with = {0};
     for (int i = 0; i < 2; i++) {
         behind[i] = of->padding[i] + of->padding_more[i];
         extra[i] = behind[i] < 0 ? -behind[i] : 0;
@@ -53,7 +53,7 @@ void qs__write_conv_transpose(qs__writer *w) {
 /* ---- Norms --------------------------------------------------------------------------------------------------------------------------- */
 
 static const char *normalised(qs__writer *w, const char *x, const char *scale, const char *shift) {
-    qs__message with = {0};
+    qs_protobuf with = {0};
     qs__attribute_float(&with, "epsilon", qs__node_at(w)->attributes.epsilon);
     return QS__NODE(w, "InstanceNormalization", &with, x, scale, shift);
 }
@@ -83,7 +83,7 @@ void qs__write_instance_norm(qs__writer *w) {
 
 void qs__write_local_response_norm(qs__writer *w) {
     const qs_attributes *of = &qs__node_at(w)->attributes;
-    qs__message with = {0};
+    qs_protobuf with = {0};
     qs__attribute_float(&with, "alpha", of->alpha);
     qs__attribute_float(&with, "beta", of->beta);
     qs__attribute_float(&with, "bias", of->bias);
@@ -98,7 +98,7 @@ void qs__write_pad(qs__writer *w) {
     const qs_attributes *of = &qs__node_at(w)->attributes;
     const int mode = (int)of->mode;
     const int64_t behind[2] = {of->padding[0] + of->padding_more[0], of->padding[1] + of->padding_more[1]};
-    qs__message with = {0};
+    qs_protobuf with = {0};
     if (mode == 3 && w->model.opset < 19)
         w->model.status =
             qs_fail(QS_USAGE, "operator %s: padding by the image again needs opset 19, not %d", qs__node_at(w)->name, w->model.opset);
@@ -113,7 +113,7 @@ static const char *resized(qs__writer *w, const char *x, const float *scale, con
     static const char *const nearest[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
     const qs_attributes *of = &qs__node_at(w)->attributes;
     const int64_t none = 0, axes = 4;
-    qs__message with = {0};
+    qs_protobuf with = {0};
     qs__attribute_text(&with, "mode", of->mode == 0 ? "nearest" : "linear");
     qs__attribute_text(&with, "coordinate_transformation_mode", coordinates[(int)of->coordinates]);
     if (of->mode == 0) qs__attribute_text(&with, "nearest_mode", nearest[(int)of->nearest]);
@@ -143,7 +143,7 @@ void qs__write_resize(qs__writer *w) {
     if (scales) y = resized(w, y, scale, NULL);
     if (sizes) {
         const int64_t height = dst->dim[2], width = dst->axes > 3 ? dst->dim[3] : 1;
-        qs__message with = {0};
+        qs_protobuf with = {0};
         qs__attribute_integer(&with, "start", 0);
         qs__attribute_integer(&with, "end", 1);
         const char *batch = QS__NODE(w, "Shape", &with, y);

@@ -34,14 +34,14 @@ static const char batch_symbol[] = "batch";
 void qs__model_release(qs__model *model) {
     for (size_t i = 0; i < model->nodes; i++) {
         free(model->node[i].input);
-        qs__message_release(&model->node[i].attributes);
+        qs_protobuf_release(&model->node[i].attributes);
     }
     for (size_t i = 0; i < model->constants; i++)
         free(model->constant[i].owned);
     for (size_t i = 0; i < model->names; i++)
         free(model->name[i]);
-    qs__message_release(&model->inputs);
-    qs__message_release(&model->outputs);
+    qs_protobuf_release(&model->inputs);
+    qs_protobuf_release(&model->outputs);
     free(model->node);
     free(model->constant);
     free(model->name);
@@ -116,43 +116,43 @@ const char *qs__name_unused(qs__model *model, const char *start) {
 
 /* ---- Attributes ------------------------------------------------------------------------------------------------------------------- */
 
-static qs__message attribute_of(const char *name, int type) {
-    qs__message one = {0};
-    qs__message_text(&one, ATTRIBUTE_NAME, name);
-    qs__message_integer(&one, ATTRIBUTE_TYPE, type);
+static qs_protobuf attribute_of(const char *name, int type) {
+    qs_protobuf one = {0};
+    qs_protobuf_text(&one, ATTRIBUTE_NAME, name);
+    qs_protobuf_integer(&one, ATTRIBUTE_TYPE, type);
     return one;
 }
 
-void qs__attribute_integer(qs__message *attributes, const char *name, int64_t value) {
-    qs__message one = attribute_of(name, TYPE_INT);
-    qs__message_integer(&one, ATTRIBUTE_I, value);
-    qs__message_nest(attributes, NODE_ATTRIBUTE, &one);
+void qs__attribute_integer(qs_protobuf *attributes, const char *name, int64_t value) {
+    qs_protobuf one = attribute_of(name, TYPE_INT);
+    qs_protobuf_integer(&one, ATTRIBUTE_I, value);
+    qs_protobuf_nest(attributes, NODE_ATTRIBUTE, &one);
 }
 
-void qs__attribute_integers(qs__message *attributes, const char *name, int count, const int64_t *value) {
-    qs__message one = attribute_of(name, TYPE_INTS);
+void qs__attribute_integers(qs_protobuf *attributes, const char *name, int count, const int64_t *value) {
+    qs_protobuf one = attribute_of(name, TYPE_INTS);
     for (int i = 0; i < count; i++) /* onnx.proto is of the second version of the language: lists are not packed */
-        qs__message_integer(&one, ATTRIBUTE_INTS, value[i]);
-    qs__message_nest(attributes, NODE_ATTRIBUTE, &one);
+        qs_protobuf_integer(&one, ATTRIBUTE_INTS, value[i]);
+    qs_protobuf_nest(attributes, NODE_ATTRIBUTE, &one);
 }
 
-void qs__attribute_float(qs__message *attributes, const char *name, double value) {
-    qs__message one = attribute_of(name, TYPE_FLOAT);
-    qs__message_float(&one, ATTRIBUTE_F, (float)value);
-    qs__message_nest(attributes, NODE_ATTRIBUTE, &one);
+void qs__attribute_float(qs_protobuf *attributes, const char *name, double value) {
+    qs_protobuf one = attribute_of(name, TYPE_FLOAT);
+    qs_protobuf_float(&one, ATTRIBUTE_F, (float)value);
+    qs_protobuf_nest(attributes, NODE_ATTRIBUTE, &one);
 }
 
-void qs__attribute_text(qs__message *attributes, const char *name, const char *value) {
-    qs__message one = attribute_of(name, TYPE_STRING);
-    qs__message_text(&one, ATTRIBUTE_S, value);
-    qs__message_nest(attributes, NODE_ATTRIBUTE, &one);
+void qs__attribute_text(qs_protobuf *attributes, const char *name, const char *value) {
+    qs_protobuf one = attribute_of(name, TYPE_STRING);
+    qs_protobuf_text(&one, ATTRIBUTE_S, value);
+    qs_protobuf_nest(attributes, NODE_ATTRIBUTE, &one);
 }
 
-void qs__attribute_texts(qs__message *attributes, const char *name, int count, const char *const *value) {
-    qs__message one = attribute_of(name, TYPE_STRINGS);
+void qs__attribute_texts(qs_protobuf *attributes, const char *name, int count, const char *const *value) {
+    qs_protobuf one = attribute_of(name, TYPE_STRINGS);
     for (int i = 0; i < count; i++)
-        qs__message_text(&one, ATTRIBUTE_STRINGS, value[i]);
-    qs__message_nest(attributes, NODE_ATTRIBUTE, &one);
+        qs_protobuf_text(&one, ATTRIBUTE_STRINGS, value[i]);
+    qs_protobuf_nest(attributes, NODE_ATTRIBUTE, &one);
 }
 
 /* ---- Nodes ------------------------------------------------------------------------------------------------------------------------ */
@@ -161,8 +161,8 @@ static bool same_node(const qs__node *a, const qs__node *b) {
     if (a->hash != b->hash || strcmp(a->op, b->op) != 0 || a->inputs != b->inputs || a->outputs != b->outputs) return false;
     for (int i = 0; i < a->inputs; i++)
         if (a->input[i] != b->input[i]) return false;
-    return a->attributes.bytes == b->attributes.bytes &&
-           (a->attributes.bytes == 0 || memcmp(a->attributes.data, b->attributes.data, a->attributes.bytes) == 0);
+    return a->attributes.count == b->attributes.count &&
+           (a->attributes.count == 0 || memcmp(a->attributes.data, b->attributes.data, a->attributes.count) == 0);
 }
 
 static qs_status node_fill(qs__model *model, qs__node *one, int inputs, const char *const *input) {
@@ -172,7 +172,7 @@ static qs_status node_fill(qs__model *model, qs__node *one, int inputs, const ch
     QS_TRY(qs_allocate((size_t)inputs, sizeof *one->input, &one->input));
     one->inputs = inputs;
     one->hash = qs_hash(one->op, strlen(one->op), 1);
-    one->hash = qs_hash(one->attributes.data ? one->attributes.data : "", one->attributes.bytes, one->hash);
+    if (one->attributes.count > 0) one->hash = qs_hash(one->attributes.data, one->attributes.count, one->hash);
     for (int i = 0; i < inputs; i++) {
         one->input[i] = qs__name_of(model, input[i] ? input[i] : "");
         one->hash = qs_hash(&one->input[i], sizeof *one->input, one->hash);
@@ -180,7 +180,7 @@ static qs_status node_fill(qs__model *model, qs__node *one, int inputs, const ch
     return model->status;
 }
 
-const char *const *qs__model_node(qs__model *model, const char *where, const char *op, qs__message *attributes, int inputs,
+const char *const *qs__model_node(qs__model *model, const char *where, const char *op, qs_protobuf *attributes, int inputs,
                                   const char *const *input, int outputs, bool unique) {
     static const char *const nothing[QS__MOST_OUTPUTS] = {"", "", "", ""};
     qs__node one = {.op = op, .outputs = outputs};
@@ -190,7 +190,7 @@ const char *const *qs__model_node(qs__model *model, const char *where, const cha
     for (size_t i = 0; !unique && i < model->nodes; i++) {
         if (!same_node(&model->node[i], &one)) continue;
         free(one.input);
-        qs__message_release(&one.attributes);
+        qs_protobuf_release(&one.attributes);
         return model->node[i].output;
     }
     if (unique) one.hash = 0;
@@ -203,7 +203,7 @@ const char *const *qs__model_node(qs__model *model, const char *where, const cha
     return model->node[model->nodes++].output;
 dropped:
     free(one.input);
-    qs__message_release(&one.attributes);
+    qs_protobuf_release(&one.attributes);
     return nothing;
 }
 
@@ -262,29 +262,29 @@ const char *qs__model_constant(qs__model *model, const char *start, qs_onnx_type
 
 /* ---- Inputs and outputs ------------------------------------------------------------------------------------------------------------ */
 
-static qs__message value_of(const char *name, qs_onnx_type type, int axes, const int64_t *dim) {
-    qs__message value = {0}, kind = {0}, tensor = {0}, shape = {0};
+static qs_protobuf value_of(const char *name, qs_onnx_type type, int axes, const int64_t *dim) {
+    qs_protobuf value = {0}, kind = {0}, tensor = {0}, shape = {0};
     for (int i = 0; i < axes; i++) {
-        qs__message extent = {0};
+        qs_protobuf extent = {0};
         if (dim[i] == QS__SYMBOL)
-            qs__message_text(&extent, DIM_SYMBOL, batch_symbol);
+            qs_protobuf_text(&extent, DIM_SYMBOL, batch_symbol);
         else
-            qs__message_integer(&extent, DIM_VALUE, dim[i]);
-        qs__message_nest(&shape, SHAPE_DIM, &extent);
+            qs_protobuf_integer(&extent, DIM_VALUE, dim[i]);
+        qs_protobuf_nest(&shape, SHAPE_DIM, &extent);
     }
-    qs__message_integer(&tensor, TENSOR_ELEMENT, type);
-    qs__message_nest(&tensor, TENSOR_SHAPE, &shape);
-    qs__message_nest(&kind, TYPE_TENSOR, &tensor);
-    qs__message_text(&value, VALUE_NAME, name);
-    qs__message_nest(&value, VALUE_TYPE, &kind);
+    qs_protobuf_integer(&tensor, TENSOR_ELEMENT, type);
+    qs_protobuf_nest(&tensor, TENSOR_SHAPE, &shape);
+    qs_protobuf_nest(&kind, TYPE_TENSOR, &tensor);
+    qs_protobuf_text(&value, VALUE_NAME, name);
+    qs_protobuf_nest(&value, VALUE_TYPE, &kind);
     return value;
 }
 
 enum { GRAPH_INPUT = 11, GRAPH_OUTPUT = 12 };
 
 void qs__model_input(qs__model *model, const char *name, qs_onnx_type type, int axes, const int64_t *dim) {
-    qs__message value = value_of(qs__name_of(model, name), type, axes, dim);
-    qs__message_nest(&model->inputs, GRAPH_INPUT, &value);
+    qs_protobuf value = value_of(qs__name_of(model, name), type, axes, dim);
+    qs_protobuf_nest(&model->inputs, GRAPH_INPUT, &value);
 }
 
 /* The value's writer and its readers take the new name. */
@@ -305,6 +305,6 @@ void qs__model_output(qs__model *model, const char *name, const char *as, int ax
         if (model->status == QS_OK) model->node[model->nodes - 1].output[0] = called;
     }
     model->result = called;
-    qs__message value = value_of(called, QS_ONNX_FLOAT, axes, dim);
-    qs__message_nest(&model->outputs, GRAPH_OUTPUT, &value);
+    qs_protobuf value = value_of(called, QS_ONNX_FLOAT, axes, dim);
+    qs_protobuf_nest(&model->outputs, GRAPH_OUTPUT, &value);
 }

@@ -5,8 +5,8 @@
 #ifndef QSYNC_EXPORT_MODEL_H
 #define QSYNC_EXPORT_MODEL_H
 
-#include "message.h"
 #include "qsync/onnx.h"
+#include "qsync/protobuf.h"
 
 enum { QS__MOST_AXES = 6, QS__MOST_OUTPUTS = 4, QS__SYMBOL = -1 }; /* an extent of QS__SYMBOL is the batch */
 
@@ -27,7 +27,7 @@ typedef struct qs__node {
     int inputs, outputs;
     const char **input;
     const char *output[QS__MOST_OUTPUTS];
-    qs__message attributes;
+    qs_protobuf attributes;
     uint64_t hash;
 } qs__node;
 
@@ -37,7 +37,7 @@ typedef struct qs__model {
     size_t nodes, node_capacity, constants, constant_capacity;
     qs__node *node;
     qs__constant *constant;
-    qs__message inputs, outputs; /* ValueInfo fields of the graph */
+    qs_protobuf inputs, outputs; /* ValueInfo fields of the graph */
     const char *result;          /* the output */
     char **name;                 /* in the order in which they came; name_place is their table by hash */
     size_t names, name_capacity, name_places;
@@ -53,18 +53,18 @@ const char *qs__name_of(qs__model *model, const char *name);
 const char *qs__name_unused(qs__model *model, const char *start);
 
 /* ---- Attributes of a node: fields of its message ---- */
-void qs__attribute_integer(qs__message *attributes, const char *name, int64_t value);
-void qs__attribute_integers(qs__message *attributes, const char *name, int count, const int64_t *value);
-void qs__attribute_float(qs__message *attributes, const char *name, double value);
-void qs__attribute_text(qs__message *attributes, const char *name, const char *value);
-void qs__attribute_texts(qs__message *attributes, const char *name, int count, const char *const *value);
+void qs__attribute_integer(qs_protobuf *attributes, const char *name, int64_t value);
+void qs__attribute_integers(qs_protobuf *attributes, const char *name, int count, const int64_t *value);
+void qs__attribute_float(qs_protobuf *attributes, const char *name, double value);
+void qs__attribute_text(qs_protobuf *attributes, const char *name, const char *value);
+void qs__attribute_texts(qs_protobuf *attributes, const char *name, int count, const char *const *value);
 
 /* ---- Parts ---- */
 
 /* Appends a node. `attributes` (NULL: none) are released; inputs may be NULL, the last ones are then left out. Its outputs
  * are called "WHERE/OP". A node that is there already, with equal inputs and attributes, serves again unless it draws numbers (`unique`).
  * Returns the outputs. */
-const char *const *qs__model_node(qs__model *model, const char *where, const char *op, qs__message *attributes, int inputs,
+const char *const *qs__model_node(qs__model *model, const char *where, const char *op, qs_protobuf *attributes, int inputs,
                                   const char *const *input, int outputs, bool unique);
 /* An initializer of this very name. `owned`: data, from qs_allocate, are the model's to free. */
 const char *qs__model_weights(qs__model *model, const char *name, qs_onnx_type type, int axes, const int64_t *dim, size_t bytes,

@@ -33,6 +33,6 @@ qs__write qs__write_recurrence;
 /* In training form elements are dropped with this probability; else x itself. */
 const char *qs__onnx_dropped(qs__writer *w, const char *x, double probability);
 /* kernel, stride and padding of an operator as attributes. */
-void qs__window_attributes(const qs_attributes *of, qs__message *with);
+void qs__window_attributes(const qs_attributes *of, qs_protobuf *with);
 
 #endif

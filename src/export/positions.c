@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 void qs__write_embedding(qs__writer *w) {
-    qs__message with = {0};
+    qs_protobuf with = {0};
     qs__attribute_integer(&with, "axis", 0);
     qs__result(w, QS__CHANNELS_LAST, QS__NODE(w, "Gather", &with, qs__initializer(w, QS_WEIGHTS), qs__value_in(w, 0, QS__CHANNELS_LAST)));
 }
@@ -14,7 +14,7 @@ void qs__write_embedding(qs__writer *w) {
 /* The first rows of a table, as exporters of PyTorch take them: by their numbers. */
 static const char *rows_taken(qs__writer *w, const char *table, int64_t rows) {
     int64_t *number = NULL;
-    qs__message with = {0};
+    qs_protobuf with = {0};
     if (w->model.status == QS_OK) w->model.status = qs_allocate((size_t)rows, sizeof *number, &number);
     if (w->model.status != QS_OK) return "";
     for (int64_t l = 0; l < rows; l++)
@@ -71,14 +71,14 @@ void qs__write_position(qs__writer *w) {
     const qs_shape *src = qs__in_shape(w, 0);
     const int64_t sequences = qs__node_at(w)->attributes.sequences > 1 ? (int64_t)qs__node_at(w)->attributes.sequences : 1;
     const char *x = qs__value_in(w, 0, QS__CHANNELS_LAST);
-    qs__message with = {0};
+    qs_protobuf with = {0};
     if (sequences > 1) x = QS__RESHAPE(w, x, -1, sequences, src->dim[2] / sequences, src->dim[1]);
     qs__attribute_integer(&with, "axis", sequences > 1 ? 2 : 1);
     qs__result(w, QS__CHANNELS_LAST, QS__NODE(w, "Gather", &with, x, qs__onnx_integer(w, (int64_t)qs__node_at(w)->attributes.position)));
 }
 
 void qs__write_gather(qs__writer *w) {
-    qs__message with = {0};
+    qs_protobuf with = {0};
     qs__attribute_integer(&with, "batch_dims", 1);
     const char *ids = QS__NODE(w, "Unsqueeze", NULL, qs__value_in(w, 1, QS__CHANNELS_LAST), QS__INTEGERS(w, -1));
     qs__result(w, QS__CHANNELS_LAST, QS__NODE(w, "GatherND", &with, qs__value_in(w, 0, QS__CHANNELS_LAST), ids));
@@ -88,7 +88,7 @@ void qs__write_gather(qs__writer *w) {
 void qs__write_class_token(qs__writer *w) {
     const int64_t channels = qs__node_at(w)->shape.dim[1];
     const char *x = qs__value_in(w, 0, QS__CHANNELS_LAST);
-    qs__message with = {0};
+    qs_protobuf with = {0};
     qs__attribute_integer(&with, "start", 0);
     qs__attribute_integer(&with, "end", 1);
     const char *shape = qs__onnx_concat(w, 0, QS__NODE(w, "Shape", &with, x), QS__INTEGERS(w, 1, channels));

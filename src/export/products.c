@@ -46,7 +46,7 @@ static void fold(qs__writer *w, int norm, qs__weights *one) {
     w->folded[norm] = w->at;
 }
 
-void qs__window_attributes(const qs_attributes *of, qs__message *with) {
+void qs__window_attributes(const qs_attributes *of, qs_protobuf *with) {
     qs__attribute_integers(with, "kernel_shape", 2, (int64_t[]){of->kernel[0], of->kernel[1]});
     qs__attribute_integers(with, "strides", 2, (int64_t[]){of->stride[0], of->stride[1]});
     qs__attribute_integers(
@@ -62,7 +62,7 @@ void qs__write_conv2d(qs__writer *w) {
     const qs_weights_place place = qs__place(w, parameter);
     const int norm = folding(w);
     qs__weights weights = {.place = &place, .axes = 4};
-    qs__message with = {0};
+    qs_protobuf with = {0};
     for (int i = 0; i < 4; i++)
         weights.dim[i] = parameter->shape.dim[i];
     qs__window_attributes(of, &with);
@@ -80,7 +80,7 @@ static const char *packed_product(qs__writer *w, const char *x, const qs_weights
     const qs_parameter *bias = qs__parameter(w, QS_BIAS);
     const int64_t outputs = qs__node_at(w)->shape.dim[1];
     int64_t part[QS__MOST_OUTPUTS];
-    qs__message with = {0};
+    qs_protobuf with = {0};
     const char *matrix = qs__initializer(w, QS_WEIGHTS);
     const char *y = QS__NODE(w, "MatMul", NULL, x, place->transposed ? matrix : QS__TRANSPOSE(w, matrix, 1, 0));
     if (bias) y = QS__NODE(w, "Add", NULL, y, qs__initializer(w, QS_BIAS));
@@ -108,7 +108,7 @@ void qs__write_linear(qs__writer *w) {
     const bool as_in_file = !weights.values && !reduced;
     const char *bias, *matrix = qs__weights_write(w, &weights, &x, &bias);
     if (rows) { /* a file's [out, in] is Gemm's second factor transposed */
-        qs__message with = {0};
+        qs_protobuf with = {0};
         qs__attribute_integer(&with, "transB", !as_in_file || !place.transposed);
         qs__result(w, QS__CHANNELS_LAST, QS__NODE(w, "Gemm", &with, x.name, matrix, bias));
         return;
@@ -180,7 +180,7 @@ static const char *places_seen(qs__writer *w, const qs_attributes *of, int64_t q
 /* Softmax over the last axis of [N, heads, queries, keys]. What is not seen is replaced by the lowest number; where a query may see nothing
  * the result is multiplied by what is seen, so that it is 0 then. */
 static const char *softmax(qs__writer *w, const char *scores, const char *seen, bool maybe_nothing) {
-    qs__message with = {0};
+    qs_protobuf with = {0};
     qs__attribute_integer(&with, "axis", -1);
     if (seen) scores = QS__NODE(w, "Where", NULL, seen, scores, qs__onnx_number(w, -3.40282346638528859812e+38));
     const char *shares = QS__NODE(w, "Softmax", &with, scores);

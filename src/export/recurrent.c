@@ -35,7 +35,7 @@ static const char *by_gates(qs__writer *w, int node, qs_role role, const qs_recu
         part[i] = qs__onnx_slice(w, rows, 0, first, first + of->hidden);
     }
     if (moves) {
-        qs__message with = {0};
+        qs_protobuf with = {0};
         qs__attribute_integer(&with, "axis", 0);
         rows = qs__onnx_node(w, "Concat", &with, blocks * (int)of->gates, part);
     }
@@ -77,7 +77,7 @@ static int gates_node(qs__writer *w, const qs_recurrence *of) {
 static const char *biases(qs__writer *w, int linear, const qs_recurrence *of) {
     const int64_t all = of->channels / of->directions, dim[] = {of->directions, all}, both[] = {of->directions, 2 * all};
     const bool own = qs__parameter(w, QS_BIAS) != NULL, inputs = linear >= 0 && w->graph->node[linear].bias;
-    qs__message with = {0};
+    qs_protobuf with = {0};
     if (!own && !inputs) return NULL;
     if (own && of->biases == 2) return by_gates(w, w->at, QS_BIAS, of, 2 * of->directions, 2, both);
     const char *first = inputs ? by_gates(w, linear, QS_BIAS, of, of->directions, 2, dim) : constant(w, of, 2, dim, false);
@@ -102,7 +102,7 @@ void qs__write_recurrence(qs__writer *w) {
     w->at = here;
     const char *input = linear >= 0 ? by_gates(w, linear, QS_WEIGHTS, &of, of.directions, 3, weights) : constant(w, &of, 3, weights, true);
     const char *state = by_gates(w, here, QS_WEIGHTS, &of, of.directions, 3, states), *bias = biases(w, linear, &of);
-    qs__message with = {0};
+    qs_protobuf with = {0};
     qs__attribute_integer(&with, "hidden_size", of.hidden);
     if (of.directions == 2 || of.reverse[0]) qs__attribute_text(&with, "direction", of.directions == 2 ? "bidirectional" : "reverse");
     if (of.cell == QS_CELL_GRU_LATE) qs__attribute_integer(&with, "linear_before_reset", 1);

@@ -49,14 +49,14 @@ void qs__write_channel_shuffle(qs__writer *w) {
 /* ---- Pools ------------------------------------------------------------------------------------------------------------------------- */
 
 void qs__write_max_pool(qs__writer *w) {
-    qs__message with = {0};
+    qs_protobuf with = {0};
     qs__window_attributes(&qs__node_at(w)->attributes, &with);
     qs__result(w, QS__CHANNELS_FIRST, QS__NODE(w, "MaxPool", &with, qs__value_in(w, 0, QS__CHANNELS_FIRST)));
 }
 
 void qs__write_average_pool(qs__writer *w) {
     const qs_attributes *of = &qs__node_at(w)->attributes;
-    qs__message with = {0};
+    qs_protobuf with = {0};
     if ((of->dilation[0] > 1 || of->dilation[1] > 1) && w->model.opset < 19)
         w->model.status =
             qs_fail(QS_USAGE, "operator %s: means of windows with dilation need opset 19, not %d", qs__node_at(w)->name, w->model.opset);
@@ -79,7 +79,7 @@ void qs__write_global_average_pool(qs__writer *w) {
 void qs__write_flatten(qs__writer *w) {
     const qs_shape *src = qs__in_shape(w, 0);
     const bool image = src->axes == 4;
-    qs__message with = {0};
+    qs_protobuf with = {0};
     qs__attribute_integer(&with, "axis", 1);
     qs__result(w, image ? QS__CHANNELS_FIRST : QS__CHANNELS_LAST,
                QS__NODE(w, "Flatten", &with, qs__value_in(w, 0, image ? QS__CHANNELS_FIRST : QS__CHANNELS_LAST)));

@@ -10,7 +10,7 @@ const qs_node *qs__node_at(const qs__writer *w) {
     return &w->graph->node[w->at];
 }
 
-const char *qs__onnx_node(qs__writer *w, const char *op, qs__message *attributes, int inputs, const char *const *input) {
+const char *qs__onnx_node(qs__writer *w, const char *op, qs_protobuf *attributes, int inputs, const char *const *input) {
     return qs__model_node(&w->model, qs__node_at(w)->name, op, attributes, inputs, input, 1, false)[0];
 }
 
@@ -36,14 +36,14 @@ const char *qs__onnx_number(qs__writer *w, double value) {
 }
 
 const char *qs__onnx_transpose(qs__writer *w, const char *x, int axes, const int64_t *order) {
-    qs__message with = {0};
+    qs_protobuf with = {0};
     qs__attribute_integers(&with, "perm", axes, order);
     return QS__NODE(w, "Transpose", &with, x);
 }
 
 /* The axes became an input with opset 18. */
 const char *qs__onnx_mean(qs__writer *w, const char *x, int axes, const int64_t *axis) {
-    qs__message with = {0};
+    qs_protobuf with = {0};
     qs__attribute_integer(&with, "keepdims", 1);
     if (w->model.opset >= 18) return QS__NODE(w, "ReduceMean", &with, x, qs__onnx_integers(w, axes, axis));
     qs__attribute_integers(&with, "axes", axes, axis);
@@ -55,13 +55,13 @@ const char *qs__onnx_slice(qs__writer *w, const char *x, int axis, int64_t begin
 }
 
 const char *qs__onnx_concat(qs__writer *w, int axis, const char *a, const char *b) {
-    qs__message with = {0};
+    qs_protobuf with = {0};
     qs__attribute_integer(&with, "axis", axis);
     return QS__NODE(w, "Concat", &with, a, b);
 }
 
 const char *qs__onnx_cast(qs__writer *w, const char *x, qs_onnx_type to) {
-    qs__message with = {0};
+    qs_protobuf with = {0};
     qs__attribute_integer(&with, "to", to);
     return QS__NODE(w, "Cast", &with, x);
 }

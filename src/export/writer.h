@@ -47,7 +47,7 @@ void qs__result(qs__writer *w, qs__layout layout, const char *name);
 void qs__result_alike(qs__writer *w, const char *name);
 
 /* An ONNX node with one output; inputs may be NULL. QS__NODE(w, "Add", NULL, a, b). */
-const char *qs__onnx_node(qs__writer *w, const char *op, qs__message *attributes, int inputs, const char *const *input);
+const char *qs__onnx_node(qs__writer *w, const char *op, qs_protobuf *attributes, int inputs, const char *const *input);
 #define QS__NODE(w, op, attributes, ...)                                                                  \
     qs__onnx_node(w, op, attributes, (int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(const char *)), \
                   (const char *const[]){__VA_ARGS__})

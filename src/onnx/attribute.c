@@ -49,9 +49,9 @@ static int64_t type_of(const size_t counts[FIELDS]) {
 }
 
 /* One field of the value that the type says. Others are left aside. */
-static qs_status value_read(const qs__place *place, const qs__field *field, qs_onnx_attribute *out, int64_t *ints, float *floats,
+static qs_status value_read(const qs__place *place, const qs_wire_field *field, qs_onnx_attribute *out, int64_t *ints, float *floats,
                             const char **strings, qs_onnx_tensor *tensors, size_t *at) {
-    qs__wire message;
+    qs_wire message;
     const qs_onnx_attribute_type type = out->type;
     switch (field->number) {
     case F:
@@ -87,7 +87,7 @@ static qs_status value_read(const qs__place *place, const qs__field *field, qs_o
 }
 
 /* How many elements the value has. */
-static qs_status count_read(qs__wire from, const size_t counts[FIELDS], qs_onnx_attribute *out) {
+static qs_status count_read(qs_wire from, const size_t counts[FIELDS], qs_onnx_attribute *out) {
     static const int fields[] = {[QS_ONNX_ATTRIBUTE_STRINGS] = STRINGS,
                                  [QS_ONNX_ATTRIBUTE_TENSORS] = TENSORS,
                                  [QS_ONNX_ATTRIBUTE_GRAPHS] = GRAPHS,
@@ -106,9 +106,9 @@ static qs_status count_read(qs__wire from, const size_t counts[FIELDS], qs_onnx_
         return QS_OK;
     }
     for (;;) {
-        qs__field field;
+        qs_wire_field field;
         bool more;
-        QS_TRY(qs__wire_next(&from, &field, &more));
+        QS_TRY(qs_wire_next(&from, &field, &more));
         if (!more) return QS_OK;
         if (out->type == QS_ONNX_ATTRIBUTE_INTS && field.number == INTS)
             QS_TRY(qs__field_varints(&field, "its integers", NULL, 0, &out->count));
@@ -117,7 +117,7 @@ static qs_status count_read(qs__wire from, const size_t counts[FIELDS], qs_onnx_
     }
 }
 
-static qs_status values_read(const qs__place *place, qs__wire from, qs_onnx_attribute *out) {
+static qs_status values_read(const qs__place *place, qs_wire from, qs_onnx_attribute *out) {
     const qs_onnx_attribute_type type = out->type;
     int64_t *ints = NULL;
     float *floats = NULL;
@@ -131,9 +131,9 @@ static qs_status values_read(const qs__place *place, qs__wire from, qs_onnx_attr
         type == QS_ONNX_ATTRIBUTE_SPARSE_TENSORS)
         QS_TRY(qs__onnx_take(place->memory, out->count, sizeof *tensors, &tensors));
     for (;;) {
-        qs__field field;
+        qs_wire_field field;
         bool more;
-        QS_TRY(qs__wire_next(&from, &field, &more));
+        QS_TRY(qs_wire_next(&from, &field, &more));
         if (!more) break;
         QS_TRY(value_read(place, &field, out, ints, floats, strings, tensors, &at));
     }
@@ -144,15 +144,15 @@ static qs_status values_read(const qs__place *place, qs__wire from, qs_onnx_attr
     return QS_OK;
 }
 
-qs_status qs__attribute_read(const qs__place *place, qs__wire from, qs_onnx_attribute *out) {
+qs_status qs__attribute_read(const qs__place *place, qs_wire from, qs_onnx_attribute *out) {
     *out = (qs_onnx_attribute){.name = "", .s = "", .reference = ""};
     size_t counts[FIELDS];
     int64_t type = 0;
     QS_TRY(qs__wire_count(from, counts, FIELDS));
-    for (qs__wire rest = from;;) {
-        qs__field field;
+    for (qs_wire rest = from;;) {
+        qs_wire_field field;
         bool more;
-        QS_TRY(qs__wire_next(&rest, &field, &more));
+        QS_TRY(qs_wire_next(&rest, &field, &more));
         if (!more) break;
         if (field.number == NAME) QS_TRY(qs__field_name(&field, "an attribute's name", place->memory, &out->name));
         if (field.number == REFERENCE) QS_TRY(qs__field_name(&field, "an attribute's reference", place->memory, &out->reference));

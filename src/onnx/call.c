@@ -8,12 +8,12 @@
 /* Field numbers of FunctionProto. */
 enum { NAME = 1, INPUT = 4, OUTPUT = 5, OPSET = 9, DOMAIN = 10, DEFAULT = 11, OVERLOAD = 13, FIELDS = 14 };
 
-qs_status qs__opset_read(qs_onnx_memory *memory, qs__wire from, qs_onnx_opset *out) {
+qs_status qs__opset_read(qs_onnx_memory *memory, qs_wire from, qs_onnx_opset *out) {
     *out = (qs_onnx_opset){.domain = ""};
     for (;;) {
-        qs__field field;
+        qs_wire_field field;
         bool more;
-        QS_TRY(qs__wire_next(&from, &field, &more));
+        QS_TRY(qs_wire_next(&from, &field, &more));
         if (!more) break;
         if (field.number == 1) QS_TRY(qs__field_name(&field, "an opset's domain", memory, &out->domain));
         if (field.number == 2) QS_TRY(qs__field_int(&field, "an opset's version", &out->version));
@@ -24,7 +24,7 @@ qs_status qs__opset_read(qs_onnx_memory *memory, qs__wire from, qs_onnx_opset *o
     return QS_OK;
 }
 
-qs_status qs__function_read(const qs__place *place, qs__wire from, qs__function *out) {
+qs_status qs__function_read(const qs__place *place, qs_wire from, qs__function *out) {
     qs_onnx_memory *memory = place->memory;
     *out = (qs__function){.domain = "", .name = "", .overload = "", .wire = from};
     size_t counts[FIELDS];
@@ -40,10 +40,10 @@ qs_status qs__function_read(const qs__place *place, qs__wire from, qs__function 
     QS_TRY(qs__onnx_take(memory, counts[DEFAULT], sizeof *standard, &standard));
     QS_TRY(qs__onnx_take(memory, counts[OPSET], sizeof *opset, &opset));
     for (;;) {
-        qs__field field;
-        qs__wire message;
+        qs_wire_field field;
+        qs_wire message;
         bool more;
-        QS_TRY(qs__wire_next(&from, &field, &more));
+        QS_TRY(qs_wire_next(&from, &field, &more));
         if (!more) break;
         if (field.number == NAME) QS_TRY(qs__field_name(&field, "a function's name", memory, &out->name));
         if (field.number == DOMAIN) QS_TRY(qs__field_name(&field, "a function's domain", memory, &out->domain));

@@ -18,7 +18,7 @@ enum { MOST_FORMALS = 4 * QS_ONNX_MAX_NODES };
 /* A node between the rounds: names that it reads, its text, and the call that the text belongs to. */
 typedef struct pending {
     const char **input;
-    qs__wire wire;
+    qs_wire wire;
     qs__call *call;
 } pending;
 
@@ -61,14 +61,14 @@ static qs_status value_find(scope *in, const char *name, int *index) {
 }
 
 /* A TypeProto's tensor type and shape; other types leave the value undeclared. */
-static qs_status shape_read(qs_onnx_memory *memory, qs__wire from, qs_onnx_value *out) {
+static qs_status shape_read(qs_onnx_memory *memory, qs_wire from, qs_onnx_value *out) {
     qs_onnx_dimension dims[QS_ONNX_MAX_RANK];
     int rank = 0;
     for (;;) {
-        qs__field field;
-        qs__wire message;
+        qs_wire_field field;
+        qs_wire message;
         bool more;
-        QS_TRY(qs__wire_next(&from, &field, &more));
+        QS_TRY(qs_wire_next(&from, &field, &more));
         if (!more) break;
         if (field.number != 1) continue;
         QS_TRY(qs__field_message(&field, "an extent", &message));
@@ -76,8 +76,8 @@ static qs_status shape_read(qs_onnx_memory *memory, qs__wire from, qs_onnx_value
             return qs_fail(QS_UNSUPPORTED, "value \"%.64s\" is declared with more than %d extents", out->name, QS_ONNX_MAX_RANK);
         dims[rank] = (qs_onnx_dimension){.value = -1, .symbol = ""};
         for (;;) {
-            qs__field part;
-            QS_TRY(qs__wire_next(&message, &part, &more));
+            qs_wire_field part;
+            QS_TRY(qs_wire_next(&message, &part, &more));
             if (!more) break;
             if (part.number == 1) QS_TRY(qs__field_int(&part, "an extent", &dims[rank].value));
             if (part.number == 2) QS_TRY(qs__field_name(&part, "an extent's symbol", memory, &dims[rank].symbol));
@@ -95,21 +95,21 @@ static qs_status shape_read(qs_onnx_memory *memory, qs__wire from, qs_onnx_value
     return QS_OK;
 }
 
-qs_status qs__type_read(qs_onnx_memory *memory, qs__wire from, qs_onnx_value *out) {
+qs_status qs__type_read(qs_onnx_memory *memory, qs_wire from, qs_onnx_value *out) {
     enum { TENSOR_TYPE = 1 };
     for (;;) {
-        qs__field field;
-        qs__wire message;
+        qs_wire_field field;
+        qs_wire message;
         bool more;
-        QS_TRY(qs__wire_next(&from, &field, &more));
+        QS_TRY(qs_wire_next(&from, &field, &more));
         if (!more) return QS_OK;
         if (field.number != TENSOR_TYPE) continue;
         QS_TRY(qs__field_message(&field, "a tensor type", &message));
         for (;;) {
-            qs__field part;
-            qs__wire shape;
+            qs_wire_field part;
+            qs_wire shape;
             int64_t type;
-            QS_TRY(qs__wire_next(&message, &part, &more));
+            QS_TRY(qs_wire_next(&message, &part, &more));
             if (!more) break;
             if (part.number == 1) {
                 QS_TRY(qs__field_int(&part, "an element type", &type));
@@ -126,14 +126,14 @@ qs_status qs__type_read(qs_onnx_memory *memory, qs__wire from, qs_onnx_value *ou
 }
 
 /* A ValueInfoProto's name, and its type where one is said. */
-static qs_status info_read(qs_onnx_memory *memory, qs__wire from, qs__call *call, qs_onnx_value *out) {
+static qs_status info_read(qs_onnx_memory *memory, qs_wire from, qs__call *call, qs_onnx_value *out) {
     *out = (qs_onnx_value){.name = "", .producer = -1, .captured = -1, .declared_rank = -1, .rank = -1};
     const char *name = "";
-    qs__wire type = {0};
+    qs_wire type = {0};
     for (;;) {
-        qs__field field;
+        qs_wire_field field;
         bool more;
-        QS_TRY(qs__wire_next(&from, &field, &more));
+        QS_TRY(qs_wire_next(&from, &field, &more));
         if (!more) break;
         if (field.number == 1) QS_TRY(qs__field_name(&field, "a value's name", memory, &name));
         if (field.number == 2) QS_TRY(qs__field_message(&field, "a value's type", &type));
@@ -149,11 +149,11 @@ static void declare(qs_onnx_value *value, const qs_onnx_value *info) {
     value->declared = info->declared;
 }
 
-static qs_status initializer_add(qs__reader *reader, scope *into, const qs__field *field, qs__call *call) {
+static qs_status initializer_add(qs__reader *reader, scope *into, const qs_wire_field *field, qs__call *call) {
     qs_onnx_memory *memory = reader->place.memory;
     qs_onnx_tensor *tensor;
     qs_onnx_extent *extent;
-    qs__wire message;
+    qs_wire message;
     int64_t known;
     int index;
     QS_TRY(qs__field_message(field, "an initializer", &message));
@@ -194,8 +194,8 @@ static int opset_of(const qs__reader *reader, const qs__call *call, const char *
 }
 
 /* A NodeProto but for its sub-graphs: inputs and outputs by their names in the graph, and attributes with references resolved. */
-static qs_status node_read(qs__reader *reader, qs__wire from, qs__call *call, qs_onnx_node *out, const char ***inputs,
-                           const char ***outputs, const char **overload) {
+static qs_status node_read(qs__reader *reader, qs_wire from, qs__call *call, qs_onnx_node *out, const char ***inputs, const char ***outputs,
+                           const char **overload) {
     qs_onnx_memory *memory = reader->place.memory;
     size_t counts[NODE_FIELDS];
     *out = (qs_onnx_node){.name = "", .op = "", .domain = ""};
@@ -208,11 +208,11 @@ static qs_status node_read(qs__reader *reader, qs__wire from, qs__call *call, qs
     QS_TRY(qs__onnx_take(memory, counts[OUTPUT], sizeof **outputs, outputs));
     QS_TRY(qs__onnx_take(memory, counts[ATTRIBUTE], sizeof *out->attribute, &out->attribute));
     for (;;) {
-        qs__field field;
-        qs__wire message;
+        qs_wire_field field;
+        qs_wire message;
         const char *name;
         bool more, absent;
-        QS_TRY(qs__wire_next(&from, &field, &more));
+        QS_TRY(qs_wire_next(&from, &field, &more));
         if (!more) break;
         if (field.number == NAME) QS_TRY(qs__field_name(&field, "a node's name", memory, &out->name));
         if (field.number == OPERATOR) QS_TRY(qs__field_name(&field, "a node's operator", memory, &out->op));
@@ -284,10 +284,10 @@ static qs_status call_make(qs__reader *reader, qs__call *caller, const qs__funct
     return QS_OK;
 }
 
-static qs_status nodes_read(qs__reader *reader, scope *into, qs__wire from, uint32_t number, qs__call *call);
+static qs_status nodes_read(qs__reader *reader, scope *into, qs_wire from, uint32_t number, qs__call *call);
 
 /* One node, or those of the function that it calls. */
-static qs_status node_add(qs__reader *reader, scope *into, qs__wire wire, qs__call *call) {
+static qs_status node_add(qs__reader *reader, scope *into, qs_wire wire, qs__call *call) {
     qs_onnx_node node;
     const char **inputs, **outputs, *overload;
     if (++reader->nodes > QS_ONNX_MAX_NODES) return qs_fail(QS_UNSUPPORTED, "more than %d nodes", QS_ONNX_MAX_NODES);
@@ -317,12 +317,12 @@ static qs_status node_add(qs__reader *reader, scope *into, qs__wire wire, qs__ca
     return QS_OK;
 }
 
-static qs_status nodes_read(qs__reader *reader, scope *into, qs__wire from, uint32_t number, qs__call *call) {
+static qs_status nodes_read(qs__reader *reader, scope *into, qs_wire from, uint32_t number, qs__call *call) {
     for (;;) {
-        qs__field field;
-        qs__wire message;
+        qs_wire_field field;
+        qs_wire message;
         bool more;
-        QS_TRY(qs__wire_next(&from, &field, &more));
+        QS_TRY(qs_wire_next(&from, &field, &more));
         if (!more) return QS_OK;
         if (field.number != number) continue;
         QS_TRY(qs__field_message(&field, "a node", &message));
@@ -332,19 +332,19 @@ static qs_status nodes_read(qs__reader *reader, scope *into, qs__wire from, uint
 
 /* ---- Nodes, second round --------------------------------------------------------------------------------------------------------- */
 
-static qs_status graph_read(qs__reader *reader, qs__wire from, qs__call *call, scope *parent, qs_onnx_graph *out);
+static qs_status graph_read(qs__reader *reader, qs_wire from, qs__call *call, scope *parent, qs_onnx_graph *out);
 
 /* The sub-graphs of one attribute. */
-static qs_status graphs_read(qs__reader *reader, scope *in, qs__wire from, qs__call *call, qs_onnx_attribute *attribute) {
+static qs_status graphs_read(qs__reader *reader, scope *in, qs_wire from, qs__call *call, qs_onnx_attribute *attribute) {
     const uint32_t number = attribute->type == QS_ONNX_ATTRIBUTE_GRAPH ? 6 : 11;
     qs_onnx_graph **graphs;
     size_t count = 0;
     QS_TRY(qs__onnx_take(reader->place.memory, attribute->count, sizeof *graphs, &graphs));
     while (count < attribute->count) {
-        qs__field field;
-        qs__wire message;
+        qs_wire_field field;
+        qs_wire message;
         bool more;
-        QS_TRY(qs__wire_next(&from, &field, &more));
+        QS_TRY(qs_wire_next(&from, &field, &more));
         if (!more) break;
         if (field.number != number) continue;
         QS_TRY(qs__field_message(&field, "a sub-graph", &message));
@@ -372,10 +372,10 @@ static qs_status node_resolve(qs__reader *reader, scope *in, size_t index) {
     for (int i = 0; i < node->attributes; i++)
         nested = nested || node->attribute[i].type == QS_ONNX_ATTRIBUTE_GRAPH || node->attribute[i].type == QS_ONNX_ATTRIBUTE_GRAPHS;
     int attribute = 0;
-    for (qs__wire from = waiting->wire; nested && attribute < node->attributes;) {
-        qs__field field;
+    for (qs_wire from = waiting->wire; nested && attribute < node->attributes;) {
+        qs_wire_field field;
         bool more;
-        QS_TRY(qs__wire_next(&from, &field, &more));
+        QS_TRY(qs_wire_next(&from, &field, &more));
         if (!more) break;
         if (field.number != ATTRIBUTE) continue;
         qs_onnx_attribute text;
@@ -394,14 +394,14 @@ static qs_status node_resolve(qs__reader *reader, scope *in, size_t index) {
 
 /* ---- Graphs ------------------------------------------------------------------------------------------------------------------------ */
 
-static qs_status inputs_and_outputs(qs__reader *reader, scope *in, qs__wire from, qs__call *call, qs_onnx_graph *out) {
+static qs_status inputs_and_outputs(qs__reader *reader, scope *in, qs_wire from, qs__call *call, qs_onnx_graph *out) {
     for (;;) {
-        qs__field field;
-        qs__wire message;
+        qs_wire_field field;
+        qs_wire message;
         qs_onnx_value info;
         bool more;
         int index;
-        QS_TRY(qs__wire_next(&from, &field, &more));
+        QS_TRY(qs_wire_next(&from, &field, &more));
         if (!more) return QS_OK;
         if (field.number != GRAPH_OUTPUT && field.number != VALUE_INFO && field.number != GRAPH_INPUT) continue;
         QS_TRY(qs__field_message(&field, "a value", &message));
@@ -421,16 +421,16 @@ static qs_status inputs_and_outputs(qs__reader *reader, scope *in, qs__wire from
 }
 
 /* Initializers and inputs. Older files list initializers as inputs, too. */
-static qs_status definitions_read(qs__reader *reader, scope *in, qs__wire from, qs__call *call, qs_onnx_graph *out) {
+static qs_status definitions_read(qs__reader *reader, scope *in, qs_wire from, qs__call *call, qs_onnx_graph *out) {
     for (int round = 0; round < 2; round++)
-        for (qs__wire rest = from;;) {
-            qs__field field;
-            qs__wire message;
+        for (qs_wire rest = from;;) {
+            qs_wire_field field;
+            qs_wire message;
             qs_onnx_value info;
             int64_t known;
             bool more;
             int index;
-            QS_TRY(qs__wire_next(&rest, &field, &more));
+            QS_TRY(qs_wire_next(&rest, &field, &more));
             if (!more) break;
             if (round == 0 && (field.number == INITIALIZER || field.number == SPARSE_INITIALIZER))
                 QS_TRY(initializer_add(reader, in, &field, call));
@@ -449,7 +449,7 @@ static qs_status definitions_read(qs__reader *reader, scope *in, qs__wire from, 
     return QS_OK;
 }
 
-static qs_status graph_fill(qs__reader *reader, qs__wire from, qs__call *call, scope *in, qs_onnx_graph *out) {
+static qs_status graph_fill(qs__reader *reader, qs_wire from, qs__call *call, scope *in, qs_onnx_graph *out) {
     qs_onnx_memory *memory = reader->place.memory;
     size_t counts[SPARSE_INITIALIZER + 1];
     QS_TRY(qs__wire_count(from, counts, SPARSE_INITIALIZER + 1));
@@ -474,15 +474,15 @@ static qs_status graph_fill(qs__reader *reader, qs__wire from, qs__call *call, s
     return QS_OK;
 }
 
-static qs_status graph_read(qs__reader *reader, qs__wire from, qs__call *call, scope *parent, qs_onnx_graph *out) {
+static qs_status graph_read(qs__reader *reader, qs_wire from, qs__call *call, scope *parent, qs_onnx_graph *out) {
     scope in = {.parent = parent, .depth = parent ? parent->depth + 1 : 0};
     if (in.depth > QS_ONNX_MAX_DEPTH) return qs_fail(QS_UNSUPPORTED, "sub-graphs more than %d deep", QS_ONNX_MAX_DEPTH);
     *out = (qs_onnx_graph){.name = ""};
     qs_status status = QS_OK;
-    for (qs__wire rest = from;;) {
-        qs__field field;
+    for (qs_wire rest = from;;) {
+        qs_wire_field field;
         bool more;
-        QS_GOTO(qs__wire_next(&rest, &field, &more));
+        QS_GOTO(qs_wire_next(&rest, &field, &more));
         if (!more) break;
         if (field.number == GRAPH_NAME) QS_GOTO(qs__field_name(&field, "a graph's name", reader->place.memory, &out->name));
     }
@@ -495,6 +495,6 @@ done:
     return status;
 }
 
-qs_status qs__graph_read(qs__reader *reader, qs__wire from, qs_onnx_graph *out) {
+qs_status qs__graph_read(qs__reader *reader, qs_wire from, qs_onnx_graph *out) {
     return graph_read(reader, from, NULL, NULL, out);
 }

@@ -10,13 +10,13 @@
 enum { IR_VERSION = 1, PRODUCER_NAME = 2, PRODUCER_VERSION = 3, GRAPH = 7, OPSET_IMPORT = 8, METADATA = 14, FUNCTIONS = 25, FIELDS = 26 };
 enum { OLDEST_IR = 3, NEWEST_IR = 13 };
 
-static qs_status metadata_read(qs_onnx_memory *memory, qs__wire from, qs_onnx_metadata *out) {
+static qs_status metadata_read(qs_onnx_memory *memory, qs_wire from, qs_onnx_metadata *out) {
     *out = (qs_onnx_metadata){"", ""};
     for (;;) {
-        qs__field field;
-        qs__wire text;
+        qs_wire_field field;
+        qs_wire text;
         bool more;
-        QS_TRY(qs__wire_next(&from, &field, &more));
+        QS_TRY(qs_wire_next(&from, &field, &more));
         if (!more) return QS_OK;
         if (field.number != 1 && field.number != 2) continue;
         QS_TRY(qs__field_message(&field, "metadata", &text));
@@ -25,7 +25,7 @@ static qs_status metadata_read(qs_onnx_memory *memory, qs__wire from, qs_onnx_me
 }
 
 /* All but the graph, which needs opsets and functions first. */
-static qs_status head_read(qs__reader *reader, qs__wire from, qs_onnx_model *out, qs__wire *graph) {
+static qs_status head_read(qs__reader *reader, qs_wire from, qs_onnx_model *out, qs_wire *graph) {
     qs_onnx_memory *memory = reader->place.memory;
     size_t counts[FIELDS];
     qs_onnx_opset *opset;
@@ -39,10 +39,10 @@ static qs_status head_read(qs__reader *reader, qs__wire from, qs_onnx_model *out
     QS_TRY(qs__onnx_take(memory, counts[METADATA], sizeof *metadata, &metadata));
     QS_TRY(qs__onnx_take(memory, counts[FUNCTIONS], sizeof *function, &function));
     for (;;) {
-        qs__field field;
-        qs__wire message;
+        qs_wire_field field;
+        qs_wire message;
         bool more;
-        QS_TRY(qs__wire_next(&from, &field, &more));
+        QS_TRY(qs_wire_next(&from, &field, &more));
         if (!more) break;
         if (field.number == IR_VERSION) QS_TRY(qs__field_int(&field, "ir_version", &out->ir_version));
         if (field.number == PRODUCER_NAME) QS_TRY(qs__field_name(&field, "producer_name", memory, &out->producer_name));
@@ -73,13 +73,13 @@ static qs_status model_read(const char *name, const char *folder, qs_onnx_memory
                             qs_onnx_model *out) {
     qs__reader reader = {.place = {memory, folder}};
     const uint8_t *start = data;
-    qs__wire graph = {0};
+    qs_wire graph = {0};
     qs_onnx_model model = {.producer_name = "", .producer_version = "", .memory = memory};
     if (bytes == 0) return qs_fail(QS_BAD_FILE, "%s: no ONNX model: the file is empty", name);
     if (!qs_onnx_recognise(data, bytes)) return qs_fail(QS_BAD_FILE, "%s: no ONNX model: it does not begin like one", name);
     qs_status status = QS_OK;
     QS_GOTO(qs__onnx_copy_text(memory, name, strlen(name), &model.path));
-    QS_GOTO(head_read(&reader, (qs__wire){model.path, start, start, start + bytes}, &model, &graph));
+    QS_GOTO(head_read(&reader, (qs_wire){model.path, start, start, start + bytes}, &model, &graph));
     QS_GOTO(qs__graph_read(&reader, graph, &model.graph));
     *out = model;
 done:

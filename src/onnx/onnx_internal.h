@@ -4,6 +4,7 @@
 #define QSYNC_ONNX_INTERNAL_H
 
 #include "qsync/onnx.h"
+#include "qsync/protobuf.h"
 
 /* ---- Memory (memory.c) ------------------------------------------------------------------------------------------------- */
 
@@ -34,37 +35,21 @@ qs_status qs__names_set(qs__names *names, const char *key, int64_t number);
 bool qs__names_get(const qs__names *names, const char *key, int64_t *number);
 void qs__names_release(qs__names *names);
 
-/* ---- The wire format (wire.c) --------------------------------------------------------------------------------------------- */
+/* ---- Fields of messages (wire.c) --------------------------------------------------------------------------------------------- */
 
-/* Bytes of a message that is being read, and where they stand in the file, for messages. */
-typedef struct qs__wire {
-    const char *file;     /* its name */
-    const uint8_t *start; /* of the file */
-    const uint8_t *at, *end;
-} qs__wire;
-
-typedef struct qs__field {
-    uint32_t number;
-    int kind;       /* 0: varint; 1: 8 bytes; 2: bytes; 5: 4 bytes */
-    uint64_t value; /* of kinds 0, 1 and 5 */
-    qs__wire bytes; /* of kind 2 */
-} qs__field;
-
-/* The next field, or *more false at the end. */
-qs_status qs__wire_next(qs__wire *from, qs__field *out, bool *more);
 /* How often a field is there; counts[number] for numbers below `limit`. */
-qs_status qs__wire_count(qs__wire from, size_t *counts, uint32_t limit);
+qs_status qs__wire_count(qs_wire from, size_t *counts, uint32_t limit);
 /* Contents of a field that must be of one kind; `what` names it in messages. */
-qs_status qs__field_int(const qs__field *field, const char *what, int64_t *out);
-qs_status qs__field_float(const qs__field *field, const char *what, float *out);
-qs_status qs__field_message(const qs__field *field, const char *what, qs__wire *out);
+qs_status qs__field_int(const qs_wire_field *field, const char *what, int64_t *out);
+qs_status qs__field_float(const qs_wire_field *field, const char *what, float *out);
+qs_status qs__field_message(const qs_wire_field *field, const char *what, qs_wire *out);
 /* A text without a NUL in it, at most QS_ONNX_MAX_NAME bytes, in memory. */
-qs_status qs__field_name(const qs__field *field, const char *what, qs_onnx_memory *memory, const char **out);
+qs_status qs__field_name(const qs_wire_field *field, const char *what, qs_onnx_memory *memory, const char **out);
 /* A field of a list of numbers, packed or one by one: appends its numbers at out[*count], at most `room` in all; out NULL: counts alone.
  * Varints go to int64_t. */
-qs_status qs__field_varints(const qs__field *field, const char *what, int64_t *out, size_t room, size_t *count);
+qs_status qs__field_varints(const qs_wire_field *field, const char *what, int64_t *out, size_t room, size_t *count);
 /* Numbers of 4 or 8 bytes, as they are. */
-qs_status qs__field_fixed(const qs__field *field, const char *what, size_t size, void *out, size_t room, size_t *count);
+qs_status qs__field_fixed(const qs_wire_field *field, const char *what, size_t size, void *out, size_t room, size_t *count);
 
 /* ---- Tensors of files (tensor_read.c, external.c) --------------------------------------------------------------------------- */
 
@@ -75,12 +60,12 @@ typedef struct qs__place {
 } qs__place;
 
 /* A TensorProto, and a SparseTensorProto as the tensor that it describes. */
-qs_status qs__tensor_read(const qs__place *place, qs__wire from, qs_onnx_tensor *out);
-qs_status qs__sparse_read(const qs__place *place, qs__wire from, qs_onnx_tensor *out);
+qs_status qs__tensor_read(const qs__place *place, qs_wire from, qs_onnx_tensor *out);
+qs_status qs__sparse_read(const qs__place *place, qs_wire from, qs_onnx_tensor *out);
 /* Bytes of a file of the folder. `bytes` below 0: to its end. */
 qs_status qs__external_read(const qs__place *place, const char *location, int64_t offset, int64_t bytes, const void **data, size_t *got);
 /* A TypeProto of a tensor as a value declares it; another type leaves it undeclared. */
-qs_status qs__type_read(qs_onnx_memory *memory, qs__wire from, qs_onnx_value *out);
+qs_status qs__type_read(qs_onnx_memory *memory, qs_wire from, qs_onnx_value *out);
 /* Product of extents; false where one is negative or it is above 2^40. */
 bool qs__tensor_count(int rank, const int64_t *dim, int64_t *count);
 /* Bytes of `count` elements in `data`. */
@@ -101,13 +86,13 @@ bool qs__extent_compare(const qs_onnx_extent *a, const qs_onnx_extent *b, int *o
 /* ---- Reading graphs (attribute.c, call.c, graph_read.c, order.c) -------------------------------------------------------------- */
 
 /* An AttributeProto; of graphs, which the graph's reader reads, the number alone. */
-qs_status qs__attribute_read(const qs__place *place, qs__wire from, qs_onnx_attribute *out);
+qs_status qs__attribute_read(const qs__place *place, qs_wire from, qs_onnx_attribute *out);
 
 enum { QS__FUNCTION_KEY = 3 * QS_ONNX_MAX_NAME + 3, QS__MOST_OPSETS = 1000, QS__MOST_FORMAL = 1000 };
 /* A function of the file, read only where it is called. */
 typedef struct qs__function {
     const char *domain, *name, *overload;
-    qs__wire wire;
+    qs_wire wire;
     int inputs, outputs;
     const char *const *input, *const *output; /* formal names */
     int defaults;
@@ -115,9 +100,9 @@ typedef struct qs__function {
     int opsets;
     const qs_onnx_opset *opset;
 } qs__function;
-qs_status qs__function_read(const qs__place *place, qs__wire from, qs__function *out);
+qs_status qs__function_read(const qs__place *place, qs_wire from, qs__function *out);
 /* OperatorSetIdProto; "ai.onnx" becomes "". */
-qs_status qs__opset_read(qs_onnx_memory *memory, qs__wire from, qs_onnx_opset *out);
+qs_status qs__opset_read(qs_onnx_memory *memory, qs_wire from, qs_onnx_opset *out);
 
 /* A call of a function whose nodes are put in place of it. */
 typedef struct qs__call {
@@ -153,7 +138,7 @@ typedef struct qs__reader {
     qs__call *calls;
 } qs__reader;
 /* A GraphProto, functions in place. */
-qs_status qs__graph_read(qs__reader *reader, qs__wire from, qs_onnx_graph *out);
+qs_status qs__graph_read(qs__reader *reader, qs_wire from, qs_onnx_graph *out);
 /* Puts nodes in an order in which each reads what those before it write; QS_BAD_FILE names a node of a cycle. */
 qs_status qs__graph_order(qs_onnx_graph *graph);
 /* Counts again what reads each value. */

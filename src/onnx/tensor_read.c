@@ -27,11 +27,11 @@ enum {
 
 /* What a message says, before its parts are compared. */
 typedef struct tensor_fields {
-    qs__wire wire;
+    qs_wire wire;
     qs_onnx_tensor tensor;
     int64_t type;
     bool has_raw, external;
-    qs__wire raw;
+    qs_wire raw;
     size_t typed[15]; /* fields of each number */
     const char *location;
     int64_t offset, length;
@@ -48,12 +48,12 @@ static qs_status decimal(const char *key, const char *text, int64_t *out) {
     return QS_OK;
 }
 
-static qs_status external_entry(const qs__place *place, qs__wire from, tensor_fields *out) {
+static qs_status external_entry(const qs__place *place, qs_wire from, tensor_fields *out) {
     const char *key = "", *value = "";
     for (;;) {
-        qs__field field;
+        qs_wire_field field;
         bool more;
-        QS_TRY(qs__wire_next(&from, &field, &more));
+        QS_TRY(qs_wire_next(&from, &field, &more));
         if (!more) break;
         if (field.number == 1) QS_TRY(qs__field_name(&field, "a key of external data", place->memory, &key));
         if (field.number == 2) QS_TRY(qs__field_name(&field, "a value of external data", place->memory, &value));
@@ -64,15 +64,15 @@ static qs_status external_entry(const qs__place *place, qs__wire from, tensor_fi
     return QS_OK;
 }
 
-static qs_status fields_read(const qs__place *place, qs__wire from, tensor_fields *out) {
+static qs_status fields_read(const qs__place *place, qs_wire from, tensor_fields *out) {
     *out = (tensor_fields){.wire = from, .tensor = {.name = ""}, .location = "", .length = -1};
     size_t rank = 0;
     for (;;) {
-        qs__field field;
-        qs__wire message;
+        qs_wire_field field;
+        qs_wire message;
         int64_t location;
         bool more;
-        QS_TRY(qs__wire_next(&from, &field, &more));
+        QS_TRY(qs_wire_next(&from, &field, &more));
         if (!more) break;
         if (field.number < sizeof out->typed / sizeof *out->typed) out->typed[field.number]++;
         switch (field.number) {
@@ -163,10 +163,10 @@ static qs_status fixed_data(const qs__place *place, const tensor_fields *fields,
     const bool copied = fields->typed[number] != 1;
     if (copied) {
         size_t given = 0;
-        for (qs__wire from = fields->wire;;) {
-            qs__field field;
+        for (qs_wire from = fields->wire;;) {
+            qs_wire_field field;
             bool more;
-            QS_TRY(qs__wire_next(&from, &field, &more));
+            QS_TRY(qs_wire_next(&from, &field, &more));
             if (!more) break;
             if (field.number == (uint32_t)number) QS_TRY(qs__field_fixed(&field, "a tensor's data", size, NULL, 0, &given));
         }
@@ -174,10 +174,10 @@ static qs_status fixed_data(const qs__place *place, const tensor_fields *fields,
         QS_TRY(qs__onnx_take(place->memory, wanted, size, &data));
         out->data = data;
     }
-    for (qs__wire from = fields->wire;;) {
-        qs__field field;
+    for (qs_wire from = fields->wire;;) {
+        qs_wire_field field;
         bool more;
-        QS_TRY(qs__wire_next(&from, &field, &more));
+        QS_TRY(qs_wire_next(&from, &field, &more));
         if (!more) break;
         if (field.number != (uint32_t)number) continue;
         if (!copied && field.kind == 2)
@@ -200,10 +200,10 @@ static qs_status varint_data(const qs__place *place, const tensor_fields *fields
     qs_status status = QS_OK;
     for (int pass = 0; pass < 2; pass++) { /* counts what is there before it asks for memory */
         size_t count = 0;
-        for (qs__wire from = fields->wire;;) {
-            qs__field field;
+        for (qs_wire from = fields->wire;;) {
+            qs_wire_field field;
             bool more;
-            QS_GOTO(qs__wire_next(&from, &field, &more));
+            QS_GOTO(qs_wire_next(&from, &field, &more));
             if (!more) break;
             if (field.number == (uint32_t)number) QS_GOTO(qs__field_varints(&field, "a tensor's data", values, wanted, &count));
         }
@@ -229,11 +229,11 @@ static qs_status string_data(const qs__place *place, const tensor_fields *fields
     if (fields->typed[STRING_DATA] != wanted)
         return qs_fail(QS_BAD_FILE, "%zu texts in its data, %zu expected", fields->typed[STRING_DATA], wanted);
     QS_TRY(qs__onnx_take(place->memory, wanted, sizeof *texts, &texts));
-    for (qs__wire from = fields->wire;;) {
-        qs__field field;
-        qs__wire text;
+    for (qs_wire from = fields->wire;;) {
+        qs_wire_field field;
+        qs_wire text;
         bool more;
-        QS_TRY(qs__wire_next(&from, &field, &more));
+        QS_TRY(qs_wire_next(&from, &field, &more));
         if (!more) break;
         if (field.number != STRING_DATA) continue;
         QS_TRY(qs__field_message(&field, "a tensor's string_data", &text));
@@ -281,7 +281,7 @@ static qs_status tensor_of(const qs__place *place, const tensor_fields *fields, 
     return QS_OK;
 }
 
-qs_status qs__tensor_read(const qs__place *place, qs__wire from, qs_onnx_tensor *out) {
+qs_status qs__tensor_read(const qs__place *place, qs_wire from, qs_onnx_tensor *out) {
     tensor_fields fields;
     QS_TRY(fields_read(place, from, &fields));
     const qs_status status = tensor_of(place, &fields, out);
@@ -312,15 +312,15 @@ static qs_status densify(const qs_onnx_tensor *values, const qs_onnx_tensor *ind
     return QS_OK;
 }
 
-qs_status qs__sparse_read(const qs__place *place, qs__wire from, qs_onnx_tensor *out) {
+qs_status qs__sparse_read(const qs__place *place, qs_wire from, qs_onnx_tensor *out) {
     qs_onnx_tensor values = {.name = ""}, indices = {.name = ""};
     qs_onnx_tensor dense = {.name = ""};
     size_t rank = 0;
     for (;;) {
-        qs__field field;
-        qs__wire message;
+        qs_wire_field field;
+        qs_wire message;
         bool more;
-        QS_TRY(qs__wire_next(&from, &field, &more));
+        QS_TRY(qs_wire_next(&from, &field, &more));
         if (!more) break;
         if (field.number == 1 || field.number == 2) {
             QS_TRY(qs__field_message(&field, "a part of a sparse tensor", &message));
@@ -352,6 +352,6 @@ qs_status qs_onnx_tensor_read(const char *path, qs_onnx_memory *memory, qs_onnx_
     QS_TRY(qs__onnx_map_file(memory, path, &data, &bytes));
     const uint8_t *start = bytes > 0 ? data : (const uint8_t *)"";
     const qs__place place = {memory, NULL};
-    const qs_status status = qs__tensor_read(&place, (qs__wire){path, start, start, start + bytes}, out);
+    const qs_status status = qs__tensor_read(&place, (qs_wire){path, start, start, start + bytes}, out);
     return status == QS_OK ? status : qs_fail_within(status, "%s", path);
 }

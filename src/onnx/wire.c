@@ -3,14 +3,18 @@
  * varint, 4 or 8 bytes, or a length and as many bytes. Nothing is copied, no length is believed before it is compared with what is left. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "onnx_internal.h"
 
-enum { VARINT = 0, EIGHT = 1, BYTES = 2, FOUR = 5 };
+enum { VARINT = 0, EIGHT = 1, BYTES = 2, FOUR = 5 }; /* kinds of fields */
+enum { MOST_VARINT = 10 };                           /* bytes of the longest varint */
 
-static qs_status bad(const qs__wire *from, const uint8_t *at, const char *format, ...) QS_PRINTF(3, 4);
-static qs_status bad(const qs__wire *from, const uint8_t *at, const char *format, ...) {
+/* ---- Reading ------------------------------------------------------------------------------------------------------------- */
+
+static qs_status bad(const qs_wire *from, const uint8_t *at, const char *format, ...) QS_PRINTF(3, 4);
+static qs_status bad(const qs_wire *from, const uint8_t *at, const char *format, ...) {
     char text[256];
     va_list list;
     va_start(list, format);
@@ -19,7 +23,7 @@ static qs_status bad(const qs__wire *from, const uint8_t *at, const char *format
     return qs_fail(QS_BAD_FILE, "%s: offset %zu: %s", from->file, (size_t)(at - from->start), text);
 }
 
-static qs_status varint(qs__wire *from, uint64_t *out) {
+static qs_status varint(qs_wire *from, uint64_t *out) {
     const uint8_t *start = from->at;
     uint64_t value = 0;
     for (int shift = 0; shift < 70; shift += 7) {
@@ -41,13 +45,13 @@ static uint64_t fixed(const uint8_t *at, int bytes) {
     return value;
 }
 
-qs_status qs__wire_next(qs__wire *from, qs__field *out, bool *more) {
+qs_status qs_wire_next(qs_wire *from, qs_wire_field *out, bool *more) {
     *more = from->at < from->end;
     if (!*more) return QS_OK;
     const uint8_t *start = from->at;
     uint64_t tag, length;
     QS_TRY(varint(from, &tag));
-    *out = (qs__field){.number = (uint32_t)(tag >> 3), .kind = (int)(tag & 7), .bytes = *from};
+    *out = (qs_wire_field){.number = (uint32_t)(tag >> 3), .kind = (int)(tag & 7), .bytes = *from};
     if (tag >> 3 == 0 || tag >> 3 > 536870911) return bad(from, start, "field %" PRIu64 ": no such field number", tag >> 3);
     if (out->kind == VARINT) return varint(from, &out->value);
     if (out->kind == EIGHT || out->kind == FOUR) {
@@ -67,12 +71,12 @@ qs_status qs__wire_next(qs__wire *from, qs__field *out, bool *more) {
     return QS_OK;
 }
 
-qs_status qs__wire_count(qs__wire from, size_t *counts, uint32_t limit) {
+qs_status qs__wire_count(qs_wire from, size_t *counts, uint32_t limit) {
     memset(counts, 0, limit * sizeof *counts);
     for (;;) {
-        qs__field field;
+        qs_wire_field field;
         bool more;
-        QS_TRY(qs__wire_next(&from, &field, &more));
+        QS_TRY(qs_wire_next(&from, &field, &more));
         if (!more) return QS_OK;
         if (field.number < limit) counts[field.number]++;
     }
@@ -85,30 +89,30 @@ static const char *kind_name(int kind) {
                            : "a number of 8 bytes";
 }
 
-static qs_status wrong(const qs__field *field, const char *what, int kind) {
+static qs_status wrong(const qs_wire_field *field, const char *what, int kind) {
     return bad(&field->bytes, field->bytes.at, "%s is %s, must be %s", what, kind_name(field->kind), kind_name(kind));
 }
 
-qs_status qs__field_int(const qs__field *field, const char *what, int64_t *out) {
+qs_status qs__field_int(const qs_wire_field *field, const char *what, int64_t *out) {
     if (field->kind != VARINT) return wrong(field, what, VARINT);
     *out = (int64_t)field->value;
     return QS_OK;
 }
 
-qs_status qs__field_float(const qs__field *field, const char *what, float *out) {
+qs_status qs__field_float(const qs_wire_field *field, const char *what, float *out) {
     if (field->kind != FOUR) return wrong(field, what, FOUR);
     const uint32_t bits = (uint32_t)field->value;
     memcpy(out, &bits, sizeof bits);
     return QS_OK;
 }
 
-qs_status qs__field_message(const qs__field *field, const char *what, qs__wire *out) {
+qs_status qs__field_message(const qs_wire_field *field, const char *what, qs_wire *out) {
     if (field->kind != BYTES) return wrong(field, what, BYTES);
     *out = field->bytes;
     return QS_OK;
 }
 
-qs_status qs__field_name(const qs__field *field, const char *what, qs_onnx_memory *memory, const char **out) {
+qs_status qs__field_name(const qs_wire_field *field, const char *what, qs_onnx_memory *memory, const char **out) {
     if (field->kind != BYTES) return wrong(field, what, BYTES);
     const size_t bytes = (size_t)(field->bytes.end - field->bytes.at);
     if (bytes > QS_ONNX_MAX_NAME) return bad(&field->bytes, field->bytes.at, "%s of %zu bytes: at most %d", what, bytes, QS_ONNX_MAX_NAME);
@@ -116,14 +120,14 @@ qs_status qs__field_name(const qs__field *field, const char *what, qs_onnx_memor
     return qs__onnx_copy_text(memory, field->bytes.at, bytes, out);
 }
 
-qs_status qs__field_varints(const qs__field *field, const char *what, int64_t *out, size_t room, size_t *count) {
+qs_status qs__field_varints(const qs_wire_field *field, const char *what, int64_t *out, size_t room, size_t *count) {
     if (field->kind == VARINT) {
         if (out && *count < room) out[*count] = (int64_t)field->value;
         ++*count;
         return QS_OK;
     }
     if (field->kind != BYTES) return wrong(field, what, VARINT);
-    for (qs__wire from = field->bytes; from.at < from.end;) {
+    for (qs_wire from = field->bytes; from.at < from.end;) {
         uint64_t value;
         QS_TRY(varint(&from, &value));
         if (out && *count < room) out[*count] = (int64_t)value;
@@ -132,7 +136,7 @@ qs_status qs__field_varints(const qs__field *field, const char *what, int64_t *o
     return QS_OK;
 }
 
-qs_status qs__field_fixed(const qs__field *field, const char *what, size_t size, void *out, size_t room, size_t *count) {
+qs_status qs__field_fixed(const qs_wire_field *field, const char *what, size_t size, void *out, size_t room, size_t *count) {
     const int kind = size == 4 ? FOUR : EIGHT;
     if (field->kind == kind) {
         for (size_t i = 0; out && *count < room && i < size; i++)
@@ -147,4 +151,69 @@ qs_status qs__field_fixed(const qs__field *field, const char *what, size_t size,
     if (copied > 0) memcpy((uint8_t *)out + *count * size, field->bytes.at, copied * size);
     *count += bytes / size;
     return QS_OK;
+}
+
+/* ---- Writing ------------------------------------------------------------------------------------------------------------- */
+
+void qs_protobuf_release(qs_protobuf *message) {
+    free(message->data);
+    *message = (qs_protobuf){0};
+}
+
+static void put(qs_protobuf *message, size_t count, const void *data) {
+    if (message->status != QS_OK || count == 0) return;
+    message->status = qs_grow(&message->data, &message->capacity, message->count + count, 1);
+    if (message->status != QS_OK) return;
+    memcpy(message->data + message->count, data, count);
+    message->count += count;
+}
+
+/* Seven bits a byte, the lowest first; the top bit says that more follow. */
+static void put_varint(qs_protobuf *message, uint64_t value) {
+    unsigned char code[MOST_VARINT];
+    size_t bytes = 0;
+    for (; value >= 0x80; value >>= 7)
+        code[bytes++] = (unsigned char)(value | 0x80);
+    code[bytes++] = (unsigned char)value;
+    put(message, bytes, code);
+}
+
+static void put_tag(qs_protobuf *message, int field, int wire) {
+    put_varint(message, (uint64_t)field << 3 | (uint64_t)wire);
+}
+
+void qs_protobuf_integer(qs_protobuf *message, int field, int64_t value) {
+    put_tag(message, field, VARINT);
+    put_varint(message, (uint64_t)value);
+}
+
+void qs_protobuf_float(qs_protobuf *message, int field, float value) {
+    uint32_t bits;
+    unsigned char code[4];
+    memcpy(&bits, &value, sizeof bits);
+    for (int i = 0; i < 4; i++)
+        code[i] = (unsigned char)(bits >> 8 * i);
+    put_tag(message, field, FOUR);
+    put(message, sizeof code, code);
+}
+
+void qs_protobuf_bytes(qs_protobuf *message, int field, size_t count, const void *data) {
+    put_tag(message, field, BYTES);
+    put_varint(message, count);
+    put(message, count, data);
+}
+
+void qs_protobuf_text(qs_protobuf *message, int field, const char *text) {
+    qs_protobuf_bytes(message, field, strlen(text), text);
+}
+
+void qs_protobuf_nest(qs_protobuf *message, int field, qs_protobuf *part) {
+    if (message->status == QS_OK) message->status = part->status;
+    qs_protobuf_bytes(message, field, part->count, part->data);
+    qs_protobuf_release(part);
+}
+
+void qs_protobuf_append(qs_protobuf *message, const qs_protobuf *fields) {
+    if (message->status == QS_OK) message->status = fields->status;
+    put(message, fields->count, fields->data);
 }

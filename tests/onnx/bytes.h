@@ -1,59 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Models written byte by byte, for the tests of the room onnx: messages are strings of bytes that grow, and become fields of others. */
+/* Models written field by field, for the tests of the room onnx: messages that grow, and become fields of others. */
 #ifndef QSYNC_TESTS_ONNX_BYTES
 #define QSYNC_TESTS_ONNX_BYTES
 
 #include "kit/kit.h"
 #include "qsync/onnx.h"
+#include "qsync/protobuf.h"
 
 /* A message, or the text of one. Freed by whoever takes it into another one. */
-typedef struct bytes {
-    unsigned char *data;
-    size_t count, room;
-} bytes;
+typedef qs_protobuf bytes;
 
 static inline void bytes_put(bytes *to, const void *data, size_t count) {
-    if (to->count + count > to->room) {
-        to->room = 2 * (to->count + count) + 64;
-        to->data = realloc(to->data, to->room);
-        assert_non_null(to->data);
-    }
+    assert_ok(qs_grow(&to->data, &to->capacity, to->count + count, 1));
     if (count > 0) memcpy(to->data + to->count, data, count);
     to->count += count;
 }
 
-static inline void put_varint(bytes *to, uint64_t value) {
-    do {
-        const unsigned char byte = (unsigned char)((value & 127) | (value > 127 ? 128 : 0));
-        bytes_put(to, &byte, 1);
-        value >>= 7;
-    } while (value > 0);
-}
-
 static inline void put_int(bytes *to, int field, int64_t value) {
-    put_varint(to, (uint64_t)field << 3);
-    put_varint(to, (uint64_t)value);
+    qs_protobuf_integer(to, field, value);
 }
 
 static inline void put_float(bytes *to, int field, float value) {
-    put_varint(to, (uint64_t)field << 3 | 5);
-    bytes_put(to, &value, sizeof value);
+    qs_protobuf_float(to, field, value);
 }
 
 static inline void put_data(bytes *to, int field, const void *data, size_t count) {
-    put_varint(to, (uint64_t)field << 3 | 2);
-    put_varint(to, count);
-    bytes_put(to, data, count);
+    qs_protobuf_bytes(to, field, count, data);
 }
 
 static inline void put_text(bytes *to, int field, const char *text) {
-    put_data(to, field, text, strlen(text));
+    qs_protobuf_text(to, field, text);
 }
 
 /* Takes the message and frees it. */
 static inline void put_message(bytes *to, int field, bytes message) {
-    put_data(to, field, message.data, message.count);
-    free(message.data);
+    qs_protobuf_nest(to, field, &message);
+    assert_ok(to->status);
 }
 
 /* ---- Parts of models ---- */
