@@ -49,6 +49,32 @@ static inline int64_t qs__tap_place(const qs__geometry *g, int axis, int64_t at,
 /* Forward, input gradient and weight gradient of both. */
 enum { QS__GEMM_PASSES = 3 };
 extern const qs_pass qs__gemm_passes[QS__GEMM_PASSES];
+extern const qs_product qs__gemm_products[QS__GEMM_PASSES]; /* by qs_gemm */
+/* What the passes of a product by weights read and write, and the product itself; `...` ends the list with the results, and a bias before
+ * or a bias gradient behind them where the operator has one. */
+#define QS__GEMM_FORWARD(...)                                                                                      \
+    QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT, .integer = true},                                        \
+                {.role = QS_SRC_STEP, .source = QS_STEP_OF, .of = QS_SRC, .optional = true},                       \
+                {.role = QS_SRC_GROUP, .source = QS_GROUPS_OF, .of = QS_SRC, .optional = true},                    \
+                {.role = QS_WEIGHTS, .source = QS_FROM_PARAMETER, .integer = true},                                \
+                {.role = QS_WEIGHTS_STEP, .source = QS_STEP_OF, .of = QS_WEIGHTS, .optional = true}, __VA_ARGS__), \
+        .product = &qs__gemm_products[QS_GEMM_FORWARD]
+#define QS__GEMM_INPUT_GRADIENT                                                                           \
+    QS_OPERANDS({.role = QS_WEIGHTS, .source = QS_FROM_PARAMETER, .integer = true},                       \
+                {.role = QS_WEIGHTS_STEP, .source = QS_STEP_OF, .of = QS_WEIGHTS, .optional = true},      \
+                {.role = QS_DIFF_DST, .source = QS_FROM_GRADIENT, .integer = true},                       \
+                {.role = QS_DIFF_DST_STEP, .source = QS_STEP_OF, .of = QS_DIFF_DST, .optional = true},    \
+                {.role = QS_DIFF_DST_GROUP, .source = QS_GROUPS_OF, .of = QS_DIFF_DST, .optional = true}, \
+                {.role = QS_DIFF_SRC, .source = QS_TO_INPUT_GRADIENT}),                                   \
+        .product = &qs__gemm_products[QS_GEMM_INPUT_GRADIENT]
+#define QS__GEMM_WEIGHT_GRADIENT(...)                                                                                   \
+    QS_OPERANDS({.role = QS_SRC, .source = QS_FROM_INPUT, .integer = true},                                             \
+                {.role = QS_SRC_STEP, .source = QS_STEP_OF, .of = QS_SRC, .optional = true},                            \
+                {.role = QS_SRC_GROUP, .source = QS_GROUPS_OF, .of = QS_SRC, .optional = true},                         \
+                {.role = QS_DIFF_DST, .source = QS_FROM_GRADIENT, .integer = true},                                     \
+                {.role = QS_DIFF_DST_STEP, .source = QS_STEP_OF, .of = QS_DIFF_DST, .optional = true},                  \
+                {.role = QS_DIFF_DST_GROUP, .source = QS_GROUPS_OF, .of = QS_DIFF_DST, .optional = true}, __VA_ARGS__), \
+        .product = &qs__gemm_products[QS_GEMM_WEIGHT_GRADIENT]
 
 /* ---- Integer factors of products (integer.c) ---- */
 
