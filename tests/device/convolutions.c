@@ -23,6 +23,7 @@ enum { SIZES = COUNT_OF(sizes) };
 static const size tiled[] = {
     {2, 16, 8, 8, 16, {3, 3}, 1, 1}, {3, 32, 9, 7, 48, {3, 3}, 1, 1},    {5, 48, 6, 11, 32, {3, 3}, 1, 0},
     {1, 16, 5, 4, 80, {3, 3}, 1, 2}, {2, 64, 12, 13, 112, {3, 3}, 1, 1}, {9, 16, 34, 30, 64, {3, 3}, 1, 1},
+    {7, 64, 1, 1, 32, {3, 3}, 1, 1}, {3, 16, 2, 3, 48, {3, 3}, 1, 1},
 };
 enum { TILED = COUNT_OF(tiled) };
 
@@ -288,7 +289,7 @@ TEST(test_tile_errors) {
         bound_copy(&expected, &from.one, &from);
         bound_run(&expected);
         float *terms = absolute_terms(&expected, qs_case_position(&from.one, results[pass]));
-        spread_over_tiles(result_of(&expected), terms);
+        terms_of_tiles(&expected, qs_case_position(&from.one, results[pass]), terms);
         const double tiles = error_of("winograd", &from, &expected, terms), direct = error_of("direct", &from, &expected, terms);
         if (tiles > 4 * direct) fail_msg("errors %.2f by tiles, %.2f direct", tiles, direct);
         free(terms);

@@ -280,6 +280,10 @@ TEST(test_refusals) {
     qs_kernel_fact fact;
     assert_ok(qs_case_parse("linear/forward src=fp16[8,64] weights=fp16[10,64] dst=fp16[8,10]", &one));
     assert_refused(qs_device_fact(device, &one, &fact), QS_UNSUPPORTED, "fp16");
+    /* What a processor does not multiply is the reason, not what one of the kernels is not for. */
+    assert_ok(qs_case_parse("conv2d/forward src=bf16[2,16,8,8] weights=bf16[16,16,3,3] dst=bf16[2,16,8,8] kernel=3x3 padding=1x1", &one));
+    if (qs_device_fact(device, &one, &fact) != QS_OK)
+        assert_refused(qs_device_fact(device, &one, &fact), QS_UNSUPPORTED, "bf16 products need avx512_core_bf16");
     assert_ok(qs_case_parse("linear/forward src=fp32[8,64] weights=fp32[10,64] dst=fp32[8,10]", &one));
     one.operand[0].shape.dim[1] = 65;
     assert_int_equal(qs_device_fact(device, &one, &fact), QS_USAGE);

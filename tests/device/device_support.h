@@ -169,30 +169,74 @@ static inline float *absolute_terms(bound *b, int position) {
     return values;
 }
 
-/* Winograd's tiles of 4 × 4 results err relative to what the whole tile adds up: the largest of its terms stands for each of them. */
-static inline void spread_over_tiles(const qs_tensor *tensor, float *terms) {
-    enum { EDGE = 4 };
-    const int64_t *dim = tensor->shape.dim, planes = dim[0] * dim[1];
-    for (int64_t plane = 0; plane < planes; plane++)
-        for (int64_t y = 0; y < dim[2]; y += EDGE)
-            for (int64_t x = 0; x < dim[3]; x += EDGE) {
-                float largest = 0;
-                for (int turn = 0; turn < 2; turn++) /* to find it, then to set it */
-                    for (int64_t i = 0; i < EDGE * EDGE; i++) {
-                        const int64_t row = y + i / EDGE, column = x + i % EDGE;
-                        if (row >= dim[2] || column >= dim[3]) continue;
-                        float *term = &terms[(plane * dim[2] + row) * dim[3] + column];
-                        if (turn)
-                            *term = largest;
-                        else
-                            largest = fmaxf(largest, *term);
-                    }
-            }
+/* Largest magnitude of each channel (most[C]) among the 6 × 6 pixels of an image from `top`, `left` on, where it has them. */
+static inline void largest_of_span(const qs_shape *shape, const float *pixel, int64_t image, int64_t top, int64_t left, double *most) {
+    enum { SPAN = 6 };
+    const int64_t *dim = shape->dim;
+    memset(most, 0, (size_t)dim[1] * sizeof *most);
+    for (int64_t at = 0; at < SPAN * SPAN; at++) {
+        const int64_t row = top + at / SPAN, column = left + at % SPAN;
+        if (row < 0 || column < 0 || row >= dim[2] || column >= dim[3]) continue;
+        for (int64_t c = 0; c < dim[1]; c++)
+            most[c] = fmax(most[c], fabs((double)pixel[((image * dim[2] + row) * dim[3] + column) * dim[1] + c]));
+    }
 }
 
-/* Sums of a weight gradient run over all tiles: there is nothing to spread. */
-static inline bool is_tiled(const qs_case *one, const char *kernel) {
-    return strstr(kernel, "winograd") && strcmp(one->pass->name, "weight_gradient") != 0;
+/* Winograd's tiles of 4 × 4 results come from products of sums of 6 × 6 pixels with sums of 3 × 3 taps, and the taps of a weight gradient
+ * from such of 6 × 6 pixels with sums of 4 × 4 gradients. A rounding there is relative to those sums, also where a tap meets no pixel of
+ * the image, or all own terms of a result are 0. So what stands for each result of a tile is the largest magnitude of the pixels times the
+ * sum of magnitudes of what they are multiplied by, Σ over channels, of weight gradients Σ over tiles. `terms`: of operand `position`,
+ * raised to that. */
+static inline void terms_of_tiles(bound *b, int position, float *terms) {
+    enum { EDGE = 4, TAPS = 9 };
+    const qs_role role = b->one.operand[position].role;
+    const qs_tensor *source = bound_tensor(b, role == QS_DIFF_SRC ? QS_DIFF_DST : QS_SRC);
+    const qs_tensor *other = bound_tensor(b, role == QS_DIFF_WEIGHTS ? QS_DIFF_DST : QS_WEIGHTS);
+    const qs_shape *tiled = role == QS_DIFF_WEIGHTS ? &other->shape : &b->operands[position].shape;
+    const int64_t depth = source->shape.dim[1], channels = tiled->dim[1], height = tiled->dim[2], width = tiled->dim[3];
+    const int64_t down = (height + EDGE - 1) / EDGE, across = (width + EDGE - 1) / EDGE;
+    float *pixel = tensor_values(source), *factor = tensor_values(other);
+    double *most = calloc((size_t)depth, sizeof *most), *sum = calloc((size_t)channels, sizeof *sum);
+    double *taps = calloc((size_t)(depth * channels), sizeof *taps); /* Σ of taps, or of weight gradients what they come to */
+    assert_true(most && sum && taps);
+    for (int64_t o = 0; o < channels; o++) /* in memory weights are O, 3, 3, I; an input gradient goes from O to I */
+        for (int64_t c = 0; c < depth && role != QS_DIFF_WEIGHTS; c++)
+            for (int64_t k = 0; k < TAPS; k++)
+                taps[o * depth + c] += fabs((double)factor[role == QS_DST ? (o * TAPS + k) * depth + c : (c * TAPS + k) * channels + o]);
+    for (int64_t tile = 0; tile < tiled->dim[0] * down * across; tile++) {
+        const int64_t n = tile / across / down, y = tile / across % down * EDGE, x = tile % across * EDGE;
+        const int *padding = b->one.attributes.padding;
+        largest_of_span(&source->shape, pixel, n, y - (role == QS_DIFF_SRC ? 2 - padding[0] : padding[0]),
+                        x - (role == QS_DIFF_SRC ? 2 - padding[1] : padding[1]), most);
+        memset(sum, 0, (size_t)channels * sizeof *sum);
+        for (int64_t o = 0; o < channels && role != QS_DIFF_WEIGHTS; o++)
+            for (int64_t c = 0; c < depth; c++)
+                sum[o] += most[c] * taps[o * depth + c];
+        for (int64_t at = 0; at < EDGE * EDGE; at++) {
+            if (y + at / EDGE >= height || x + at % EDGE >= width) continue;
+            const int64_t first = ((n * height + y + at / EDGE) * width + x + at % EDGE) * channels;
+            for (int64_t o = 0; o < channels; o++) {
+                if (role == QS_DIFF_WEIGHTS)
+                    sum[o] += fabs((double)factor[first + o]);
+                else
+                    terms[first + o] = fmaxf(terms[first + o], (float)sum[o]);
+            }
+        }
+        for (int64_t o = 0; o < channels && role == QS_DIFF_WEIGHTS; o++)
+            for (int64_t c = 0; c < depth; c++)
+                taps[o * depth + c] += most[c] * sum[o];
+    }
+    for (int64_t i = 0; i < channels * TAPS * depth && role == QS_DIFF_WEIGHTS; i++)
+        terms[i] = fmaxf(terms[i], (float)taps[i / TAPS / depth * depth + i % depth]);
+    free(pixel);
+    free(factor);
+    free(most);
+    free(sum);
+    free(taps);
+}
+
+static inline bool is_tiled(const char *kernel) {
+    return strstr(kernel, "winograd") != NULL;
 }
 
 /* What a kernel rounds to before it writes fp32, and says so by its name: weight gradients of cuDNN, in the format of their factors. */
@@ -218,7 +262,10 @@ static inline void compare_sums(const bound *got, bound *expected, int position,
     float *values = tensor_values(tensor), *right = tensor_values(&expected->operands[position]),
           *terms = absolute_terms(expected, position);
     const qs_format *first = rounded_first(&got->one, position, kernel);
-    if (is_tiled(&got->one, kernel)) spread_over_tiles(tensor, terms);
+    if (is_tiled(kernel)) {
+        terms_of_tiles(expected, position, terms);
+        length += 2 * 36; /* pixels that a product's factors are sums of, and products that a result is a sum of */
+    }
     const double roundings = 4 * sqrt(length + 1) * 0x1p-24 + short_sums(&got->one, kernel);
     for (int64_t i = 0; i < count; i++) {
         double allowed = tensor->format->epsilon * fabs((double)right[i]) + roundings * (double)terms[i];

@@ -37,6 +37,12 @@ qs_status qs__cpu_multiplies(const qs__cpu *cpu, const qs_format *format) {
     }
 }
 
+qs_status qs__cpu_multiplies_factors(const qs__cpu *cpu, const qs_case *one) {
+    if (!one->pass->product || one->attributes.accumulator.adder) return QS_OK;
+    QS_TRY(qs__cpu_multiplies(cpu, qs__case_format(one, one->pass->product->factor[0])));
+    return qs__cpu_multiplies(cpu, qs__case_format(one, one->pass->product->factor[1]));
+}
+
 qs__layout qs__layout_of(int axes, const int64_t *extent, qs__type type, const int64_t *stride) {
     qs__layout layout = {.axes = axes, .type = type, .free = !stride};
     memcpy(layout.extent, extent, (size_t)axes * sizeof *extent);

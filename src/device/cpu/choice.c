@@ -50,7 +50,8 @@ static int rank_of(const family *some, const qs__chain *chain) {
 
 /* ---- Choosing ---- */
 
-/* Where no family has a kernel, the first family's reason is reported: the later ones are slower substitutes for it. */
+/* Where no family has a kernel, the reason is that this machine does not multiply the formats, or else the first family's: the later ones
+ * are slower substitutes for it. */
 static qs_status choose_best(const qs__cpu *cpu, const qs_case *one, qs__chain *chain) {
     const family *best = NULL;
     int least = RANKS;
@@ -66,7 +67,10 @@ static qs_status choose_best(const qs__cpu *cpu, const qs_case *one, qs__chain *
         least = rank_of(best, chain);
         if (least <= enough) return QS_OK;
     }
-    if (!best) return qs_fail(QS_UNSUPPORTED, "%s", reason[0] ? reason : "the cpu device has no kernel for this operator");
+    if (!best) {
+        QS_TRY(qs__cpu_multiplies_factors(cpu, one));
+        return qs_fail(QS_UNSUPPORTED, "%s", reason[0] ? reason : "the cpu device has no kernel for this operator");
+    }
     return family_build(best, cpu, one, chain);
 }
 

@@ -126,6 +126,8 @@ void *qs__cpu_data(const qs__chain *chain, qs_role role);
 qs__type qs__cpu_type(const qs_format *format);
 /* The device computes products of this format exactly and at speed; QS_UNSUPPORTED with the reason else. */
 qs_status qs__cpu_multiplies(const qs__cpu *cpu, const qs_format *format);
+/* Both factors of a case's product; a case without one, or with a narrow accumulator, whose kernels decode, has no such limit. */
+qs_status qs__cpu_multiplies_factors(const qs__cpu *cpu, const qs_case *one);
 
 /* Dense layout of a shape over logical axes: activations channels-last, matrices row-major. */
 qs__layout qs__cpu_activation(const qs_shape *shape, qs__type type);
