@@ -86,8 +86,8 @@ static qs_status program_fit(const qs_graph *graph, const qs_job *job, int64_t m
     return status;
 }
 
-static qs_status evaluator_fill(evaluator *here, const char *weights, const qs_job *job, const char *data_folder, int64_t limit,
-                                int64_t memory_limit, qs_device *device, qs_comm *comm) {
+static qs_status evaluator_fill(evaluator *here, const qs_job *job, const char *data_folder, int64_t limit, int64_t memory_limit,
+                                qs_device *device, qs_comm *comm) {
     const int ranks = qs_comm_size(comm);
     size_t bytes = 0;
     QS_TRY(qs_graph_lengths_make(here->graph, &job->lengths, &here->lengths));
@@ -105,7 +105,7 @@ static qs_status evaluator_fill(evaluator *here, const char *weights, const qs_j
     QS_TRY(qs_memory_reserve(device, bytes, &here->memory));
     for (int k = 0; k < here->lengths.count; k++)
         QS_TRY(qs_executor_create(here->at[k].evaluation.schedule, device, comm, here->memory, &here->at[k].evaluation.executor));
-    return qs__weights_load(&here->at[0].evaluation, here->graph, weights, NULL, NULL);
+    return QS_OK;
 }
 
 static void evaluator_release(evaluator *here) {
@@ -123,7 +123,11 @@ qs_status qs_evaluate(const char *weights, const qs_job *job, const char *data_f
                       qs_device *device, qs_comm *comm, qs_evaluation *out) {
     evaluator here = {0};
     QS_TRY(qs_model_share(job, NULL, comm, &here.graph));
-    qs_status status = qs_comm_agree(comm, evaluator_fill(&here, weights, job, data_folder, test_limit, memory_limit, device, comm));
+    const qs__program *program = &here.at[0].evaluation;
+    qs_status status = qs_comm_agree(comm, evaluator_fill(&here, job, data_folder, test_limit, memory_limit, device, comm));
+    if (status == QS_OK)
+        status = qs_comm_agree(comm, qs_comm_rank(comm) == 0 ? qs__weights_load(program, here.graph, weights, NULL, NULL) : QS_OK);
+    if (status == QS_OK) status = qs__weights_send(program, comm);
     if (status == QS_OK) status = qs__evaluation_run(here.at, &here.test, &here.sharding, comm, NULL, out);
     evaluator_release(&here);
     return status;

@@ -108,6 +108,21 @@ done:
     return status;
 }
 
+qs_status qs__weights_send(const qs__program *program, qs_comm *comm) {
+    const int buffer[] = {program->schedule->masters, program->schedule->running};
+    for (int i = 0; i < 2; i++) {
+        float *values = NULL;
+        if (buffer[i] < 0) continue;
+        const size_t bytes = program->schedule->buffer[buffer[i]].bytes;
+        qs_status status = qs_comm_agree(comm, qs__executor_copy(program->executor, buffer[i], &values));
+        if (status == QS_OK) status = qs_comm_broadcast(comm, values, (int64_t)bytes, 0);
+        if (status == QS_OK) status = qs_executor_write(program->executor, buffer[i], 0, bytes, values);
+        free(values);
+        QS_TRY(status);
+    }
+    return QS_OK;
+}
+
 static bool same_place(const qs_schedule *a, int left, const qs_schedule *b, int right) {
     return left >= 0 && right >= 0 && a->buffer[left].offset == b->buffer[right].offset && a->buffer[left].bytes == b->buffer[right].bytes;
 }

@@ -71,6 +71,8 @@ void qs__program_release(qs__program *program);
 /* Weights and running statistics from a file. */
 qs_status qs__weights_load(const qs__program *program, const qs_graph *graph, const char *path, const qs_weights_choice *choice,
                            uint64_t *hash);
+/* Those of rank 0 go to all: where it alone needs the file. Collective. */
+qs_status qs__weights_send(const qs__program *program, qs_comm *comm);
 /* QS_FAILED when masters, optimiser states, running statistics, residuals or gradients of two schedules of a model lie elsewhere. */
 qs_status qs__persistent_compare(const qs_schedule *a, const qs_schedule *b);
 /* Signatures, job and class of a plan against what is at hand; then a program, lowered from this device's kernels, against the plan's rows

@@ -55,10 +55,9 @@ static qs_status sets_load(qs__setting *setting, qs__plans *plans) {
 }
 
 /* A new head starts anew, whatever else the file's choice leaves out. */
-static qs_status weights_start(qs__setting *setting, const qs__program *main) {
-    const qs_train_options *options = setting->options;
+static qs_status weights_load(qs__setting *setting, const qs__program *main) {
     const int head = qs_model_has_new_head(setting->job->model) ? qs_graph_head(setting->graph) : -1;
-    qs_weights_choice choice = options->start_choice;
+    qs_weights_choice choice = setting->options->start_choice;
     char *fresh = NULL;
     if (head >= 0) {
         const qs_node *node = &setting->graph->node[head];
@@ -69,16 +68,25 @@ static qs_status weights_start(qs__setting *setting, const qs__program *main) {
             if (strchr("*[]\\,", *at)) *at = '?'; /* no pattern of its own */
         choice.fresh = fresh;
     }
-    setting->start_weights = options->start_weights;
-    if (!setting->start_weights && qs_model_has_weights(setting->job->model)) {
-        const char *model = setting->job->model;
+    const qs_status status = qs__weights_load(main, setting->graph, setting->start_weights, &choice, &setting->start_hash);
+    free(fresh);
+    return status;
+}
+
+/* First weights of the options' file, which every rank has, or of the model's own, which rank 0 has and sends, as it sent the graph. */
+static qs_status weights_start(qs__setting *setting, const qs__program *main) {
+    const qs_train_options *options = setting->options;
+    const char *model = setting->job->model;
+    const bool own = !options->resume && !options->start_weights && qs_model_has_weights(model);
+    QS_TRY(qs_comm_compare(setting->comm, "source of first weights", own));
+    if (!options->resume) setting->start_weights = options->start_weights;
+    if (own) {
         snprintf(setting->own_weights, sizeof setting->own_weights, "%.*s", (int)(qs_model_changes(model) - model), model);
         setting->start_weights = setting->own_weights;
     }
-    const qs_status status =
-        setting->start_weights ? qs__weights_load(main, setting->graph, setting->start_weights, &choice, &setting->start_hash) : QS_OK;
-    free(fresh);
-    return status;
+    const bool here = setting->start_weights && (!own || setting->rank == 0);
+    QS_TRY(qs_comm_agree(setting->comm, here ? weights_load(setting, main) : QS_OK));
+    return own ? qs__weights_send(main, setting->comm) : QS_OK;
 }
 
 static qs_status create_alone(qs__trainer *trainer) {
@@ -95,7 +103,6 @@ static qs_status create_alone(qs__trainer *trainer) {
     QS_TRY(qs__plans_start(setting, plans));
     const qs__program *main = qs__main(&plans->present);
     QS_TRY(qs_executor_initialize(main->executor, setting->graph, setting->job->seed));
-    if (!options->resume) QS_TRY(weights_start(setting, main));
     counters->scale = qs_loss_scale_start(setting->job);
     counters->scale.growth_steps = options->scale_growth > 0 ? options->scale_growth : setting->steps_per_epoch;
     trainer->failure.step = -1;
@@ -124,6 +131,7 @@ qs_status qs__trainer_create(const qs_train_options *options, qs_device *device,
     QS_TRY(qs_comm_agree(comm, algorithm_set(options->job, comm)));
     QS_TRY(qs_devices_join(device, comm));
     QS_TRY(qs_comm_agree(comm, create_alone(out)));
+    QS_TRY(weights_start(&out->setting, qs__main(&out->plans.present)));
     QS_TRY(qs__inputs_agree(&out->setting, &out->plans.present, &out->counters, &out->rounding));
     QS_TRY(qs_comm_agree(comm, qs__folder_open(&out->setting, &out->plans)));
     qs_heap_trim();

@@ -18,23 +18,16 @@ sed 's/"name": "lenet5"/"name": "mine"/' built-in.json > mine.json
 [ "$(jq -r .signature "$work/mine")" = "$(jq -r .signature "$work/known")" ] || fail "a name changed the signature"
 "$QSYNC" inspect mine.json --graph again.json && cmp -s mine.json again.json || fail "a graph.json that was read is written otherwise"
 
-# There: the other rank runs in a folder that has no such file.
-apart() {
-    mpirun $OVERSUBSCRIBE -n 1 "$program" "$@" : -n 1 -wdir "$work/there" "$program" "$@"
-}
-OVERSUBSCRIBE=
-if mpirun --version 2> /dev/null | grep -q 'Open MPI'; then OVERSUBSCRIBE=--oversubscribe; fi
-
-# goes NAME: profile, plan, train, eval of NAME.json.
+# goes NAME: profile, plan, train, eval of NAME.json; the second rank runs in a folder that has no such file.
 goes() {
-    apart profile --cluster "$folder/cluster.json" --model "$1.json" $job --repetitions 3 --statistics-iterations 3 --out "$work/$1.profile" \
+    apart "$work/there" profile --cluster "$folder/cluster.json" --model "$1.json" $job --repetitions 3 --statistics-iterations 3 --out "$work/$1.profile" \
         > "$work/out" 2> "$work/err" || { cat "$work/err"; fail "profile $1"; }
     "$QSYNC" plan --cluster "$folder/cluster.json" --profile "$work/$1.profile" $job --epochs 1 --out "$work/$1.plan" > "$work/out" 2> "$work/err" ||
         { cat "$work/err"; fail "plan $1"; }
     "$QSYNC" simulate --cluster "$folder/cluster.json" --profile "$work/$1.profile" --plan "$work/$1.plan" --json > "$work/out" 2> "$work/err" ||
         { cat "$work/err"; fail "simulate $1"; }
     "$QSYNC" indicator --profile "$work/$1.profile" > "$work/out" 2> "$work/err" || { cat "$work/err"; fail "indicator $1"; }
-    apart train --cluster "$folder/cluster.json" --plan "$work/$1.plan" $some --out "$work/$1.run" --checkpoint-every 1 > "$work/out" 2> "$work/err" ||
+    apart "$work/there" train --cluster "$folder/cluster.json" --plan "$work/$1.plan" $some --out "$work/$1.run" --checkpoint-every 1 > "$work/out" 2> "$work/err" ||
         { cat "$work/err"; fail "train $1"; }
     [ -s "$work/$1.run/audit.json" ] || fail "$1: no audit"
     (cd "$work/there" && "$QSYNC" eval "$work/$1.run/weights.safetensors" --dataset shapes --test-limit 100 --json) > "$work/out" 2> "$work/err" ||
