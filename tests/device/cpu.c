@@ -245,6 +245,28 @@ TEST(test_facts) {
     qs_device_close(device);
 }
 
+/* What a kernel takes does not depend on what was run before it: here on matrices of one head, which differ in its stride alone. */
+TEST(test_facts_after_others) {
+    static const char before[] = "matmul/weight_gradient src=fp32[8,16,16] diff_dst=fp32[8,8,1,16] diff_src2=fp32[8,8,16] heads=1",
+                      text[] =
+                          "matmul/weight_gradient src=fp32[8,8,16] diff_dst=fp32[8,16,1,16] diff_src2=fp32[8,8,16] heads=1 transposed=1";
+    qs_device *device = open_device("cpu", test_ceiling, 1, 1);
+    qs_kernel_fact fresh, again;
+    qs_case one;
+    bound other;
+    bound_kernel kernel;
+    assert_ok(qs_case_parse(text, &one));
+    assert_ok(qs_device_fact(device, &one, &fresh));
+    bound_parse(&other, before, 1);
+    kernel_make(&kernel, device, &other);
+    assert_ok(qs_device_fact(device, &one, &again));
+    assert_string_equal(fresh.kernel, again.kernel);
+    assert_int_equal(fresh.scratch_bytes, again.scratch_bytes);
+    kernel_release(&kernel);
+    bound_release(&other);
+    qs_device_close(device);
+}
+
 /* 64 products of ±127: a kernel that saturates pairs of products at 16 bits is off by far. */
 TEST(test_integer_extremes) {
     static const char *const texts[] = {
@@ -302,6 +324,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cases),
         cmocka_unit_test(test_facts),
+        cmocka_unit_test(test_facts_after_others),
         cmocka_unit_test(test_candidates),
         cmocka_unit_test(test_preference),
         cmocka_unit_test(test_special_values),

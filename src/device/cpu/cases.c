@@ -50,6 +50,19 @@ qs__layout qs__layout_of(int axes, const int64_t *extent, qs__type type, const i
     return layout;
 }
 
+/* The library keeps what it has planned, and takes it again for layouts that differ in strides of axes of one index alone; but the scratch
+ * that it plans depends on these. So such an axis has the stride that follows from the others: what those behind it span. */
+qs__layout qs__cpu_matrices(const int64_t extent[4], qs__type type, const int64_t stride[4]) {
+    int64_t all[4];
+    for (int a = 3; a >= 0; a--) {
+        all[a] = stride[a];
+        for (int b = a + 1; b < 4 && extent[a] == 1; b++)
+            if (b == a + 1 || all[b] * extent[b] > all[a]) all[a] = all[b] * extent[b];
+        if (a == 3 && extent[a] == 1) all[a] = 1;
+    }
+    return qs__layout_of(4, extent, type, all);
+}
+
 qs__layout qs__cpu_activation(const qs_shape *shape, qs__type type) {
     int64_t stride[QS_MAX_AXES] = {0}, step = 1;
     /* channels innermost, then the others from last to first */

@@ -134,6 +134,8 @@ qs__layout qs__cpu_activation(const qs_shape *shape, qs__type type);
 /* Weights [O, I/groups, kh, kw] stored O,H,W,I, as the library's (groups,) O, I, H, W; `any` leaves the layout to it. */
 qs__layout qs__cpu_weights(const qs_shape *shape, int groups, qs__type type, bool any);
 qs__layout qs__cpu_vector(int64_t count);
+/* Matrices of all samples and heads, [samples, heads, rows, columns], as they lie. */
+qs__layout qs__cpu_matrices(const int64_t extent[4], qs__type type, const int64_t stride[4]);
 
 /* ---- The roof (peak.c): qs_device_peak of the device ---- */
 

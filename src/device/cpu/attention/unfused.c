@@ -12,7 +12,7 @@ enum { CODES = 0, DIFF_CODES = 1, BIAS = 2 }; /* what offset[] of the chain hold
 
 /* Matrices of all heads: [sample][head][row][column]. */
 static qs__layout matrices(const qs_attention *size, int64_t rows, int64_t columns, qs__type type, const int64_t stride[4]) {
-    return qs__layout_of(4, (const int64_t[]){size->samples, size->heads, rows, columns}, type, stride);
+    return qs__cpu_matrices((const int64_t[]){size->samples, size->heads, rows, columns}, type, stride);
 }
 
 /* An operand, whose heads lie side by side, with positions as rows; turned: as columns. */

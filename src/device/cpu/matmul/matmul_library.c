@@ -5,8 +5,8 @@
 #include "qsync/matmul.h"
 
 static qs__layout layout_of(const qs_matmul *all, const qs_matrices *of, int64_t rows, int64_t columns, qs__type type) {
-    return qs__layout_of(4, (const int64_t[]){all->samples, all->heads, rows, columns}, type,
-                         (const int64_t[]){of->sample, of->head, of->row, of->column});
+    return qs__cpu_matrices((const int64_t[]){all->samples, all->heads, rows, columns}, type,
+                            (const int64_t[]){of->sample, of->head, of->row, of->column});
 }
 
 qs_status qs__build_matmul_library(qs__chain *chain) {
