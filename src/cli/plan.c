@@ -42,12 +42,12 @@ static void job_from_profile(const qs_profile *profile, const option_table *tabl
     }
 }
 
-/* The profile does not know the data set's name, only its samples. */
+/* The profile does not know the data set's name, only its samples. A model of a file may tell more classes apart than the set has. */
 static qs_status input_check(const qs_job *job, const qs_profile *profile) {
     qs_data_description set;
     QS_TRY(qs_dataset_describe(job->dataset, NULL, &set));
     QS_TRY(qs_fail_within(qs_samples_fit(set.name, &set.samples, &profile->samples), "--dataset: not the profiled one"));
-    if (set.samples.target.classes == profile->samples.target.classes) return QS_OK;
+    if (set.samples.target.classes == profile->samples.target.classes || qs_model_is_file(profile->model)) return QS_OK;
     return qs_fail(QS_MISMATCH, "--dataset %s: %lld classes, but the profile was measured with %lld: name the profiled set", job->dataset,
                    (long long)set.samples.target.classes, (long long)profile->samples.target.classes);
 }

@@ -76,15 +76,15 @@ refuse 2 'not an integer' train --model net.json --head 2,3 --dataset $set
 refuse 2 'must be one number' train --model net.json --mean a --dataset $set
 refuse 2 '2 means' eval run/weights.safetensors --mean 1,2
 
-# Profiled, planned and trained by two unlike ranks: the changes and the normalisation go along. The planner hangs on no measured time: a
-# model as small as this one may need more memory to be evaluated in fp32 than to be trained in int8.
+# Profiled, planned and trained by two unlike ranks: the changes and the normalisation go along, and so does a class that no sample has.
+# The planner hangs on no measured time: a model as small as this one may need more memory to be evaluated in fp32 than to be trained in int8.
 cluster=$folder/cluster.json
-launch profile --cluster $cluster --model net.json --head 2 --dataset $set --batch 8 --repetitions 2 --statistics-iterations 2 \
+launch profile --cluster $cluster --model net.json --head 3 --dataset $set --batch 8 --repetitions 2 --statistics-iterations 2 \
     --conversion-seconds 0.1 --out profile.json > /dev/null 2> log || fail "profile: $(cat log)"
 "$program" plan --planner uniform --cluster $cluster --profile profile.json --dataset $set --scale 255 --mean 0.4 --epochs 2 --out plan.json > /dev/null 2> log ||
     fail "plan: $(cat log)"
-jq -e '.job.model == "net.json+head=2" and .job.normalization == {"mean": [0.4], "scale": 255}' plan.json > /dev/null || fail "the plan's job is another"
+jq -e '.job.model == "net.json+head=3" and .job.normalization == {"mean": [0.4], "scale": 255}' plan.json > /dev/null || fail "the plan's job is another"
 launch train --cluster $cluster --plan plan.json --out two > /dev/null 2> log || fail "training by the plan: $(cat log)"
 jq -e '.job.normalization == {"mean": [0.4], "scale": 255}' two/config.json > /dev/null || fail "the run forgot the plan's normalisation"
-"$program" train --cluster $cluster --plan plan.json --head 3 > /dev/null 2> log && fail "another head than the plan's was not refused"
+"$program" train --cluster $cluster --plan plan.json --head 4 > /dev/null 2> log && fail "another head than the plan's was not refused"
 finish
