@@ -39,9 +39,9 @@ static qs_status description_check(const qs_data_description *is) {
             return qs_fail(QS_USAGE, "data set %s: deviation %g of channel %d, must be above 0", is->name, (double)is->deviation[channel],
                            channel);
     const qs_target *target = &is->samples.target;
-    if (target->extent < 1 || target->extent > most_extent || (target->kind == QS_TARGET_CLASS && target->extent != 1))
+    if (target->extent < 1 || target->extent > QS_DATA_MOST_TARGET || (target->kind == QS_TARGET_CLASS && target->extent != 1))
         return qs_fail(QS_USAGE, "data set %s: a target of %lld positions or numbers, must be 1 to %d (one class: 1)", is->name,
-                       (long long)target->extent, most_extent);
+                       (long long)target->extent, QS_DATA_MOST_TARGET);
     if (target->kind <= QS_TARGET_CLASS_PER_POSITION && (target->classes < 1 || target->classes > INT32_MAX))
         return qs_fail(QS_USAGE, "data set %s: %lld classes, must be 1 to %d", is->name, (long long)target->classes, INT32_MAX);
     return QS_OK;

@@ -356,10 +356,11 @@ static qs_status target_describe(const pair_request *request, const qs__array *a
     const bool one = array->row == 1;
     if (*form == FORM_FOLLOWS) *form = array->type->real ? FORM_REAL : one ? FORM_CLASS : array->row == 2 ? FORM_SPAN : FORM_POSITIONS;
     if (*form < FORM_REAL) return qs_fail(QS_USAGE, "%s: a target is class, positions, span or real, not %s", array->label, forms[*form]);
-    if (array->rank > 2 || array->row < 1 || array->row > most_extent || (*form == FORM_CLASS && !one) ||
+    if (array->rank > 2 || array->row < 1 || array->row > QS_DATA_MOST_TARGET || (*form == FORM_CLASS && !one) ||
         (*form == FORM_SPAN && array->row != 2))
-        return qs_fail(QS_BAD_FILE, "%s: %lld values a sample on %d axes: a target has (samples), or (samples, values); spans have 2",
-                       array->label, (long long)array->row, array->rank - 1);
+        return qs_fail(QS_BAD_FILE,
+                       "%s: %lld values a sample on %d axes: a target has (samples), or (samples, 1 to %d values); spans have 2",
+                       array->label, (long long)array->row, array->rank - 1, QS_DATA_MOST_TARGET);
     *out = (qs_target){.kind = *form == FORM_REAL        ? QS_TARGET_REAL
                                : *form == FORM_CLASS     ? QS_TARGET_CLASS
                                : *form == FORM_POSITIONS ? QS_TARGET_CLASS_PER_POSITION

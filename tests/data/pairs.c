@@ -189,6 +189,10 @@ TEST(targets) {
     target_of("real.npy", QS_TARGET_REAL, 2, 0);
     target_of("classes.npy", QS_TARGET_CLASS, 1, 7);
     target_of("classes.npy:real", QS_TARGET_REAL, 1, 0);
+    enum { pixels = 3 << 16 }; /* an image is learned */
+    static float image[count][pixels];
+    npy_write("image.npy", 1, "<f4", "(20, 196608)", image, sizeof image);
+    target_of("image.npy", QS_TARGET_REAL, pixels, 0);
     qs_dataset set;
     load("npy:ids.npy,tags.npy", QS_PART_TRAINING, &set);
     assert_int_equal(set.description.samples.target.ignored, -5);

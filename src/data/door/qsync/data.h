@@ -19,7 +19,7 @@
 
 /* ---- What samples are -------------------------------------------------------------------------------------------------------------- */
 
-enum { QS_DATA_MOST_CHANNELS = 4 };
+enum { QS_DATA_MOST_CHANNELS = 4, QS_DATA_MOST_TARGET = 1 << 24 }; /* values that a sample's target has: an image's may be learned */
 
 typedef struct qs_data_description {
     char name[64];
