@@ -176,6 +176,25 @@ TEST(gates_of_positions) {
     qs_onnx_imported_release(&out);
 }
 
+/* Numbers of a file whose products no integer holds. */
+TEST(numbers_at_their_ends) {
+    static const float weights[4 * 4 * 3 * 3] = {0};
+    const int64_t few[] = {-1, 4, 8, 8}, many[] = {-1, 4, (int64_t)1 << 31, (int64_t)1 << 31}, extent[] = {4, 4, 3, 3};
+    for (int huge = 0; huge < 2; huge++) {
+        bytes graph = {0}, node = node_of(huge ? "Conv" : "ConvTranspose", "x,w", "y");
+        if (!huge) put_message(&node, 5, attribute_int("group", (int64_t)1 << 62));
+        put_message(&graph, 1, node);
+        put_text(&graph, 2, "graph");
+        put_message(&graph, 5, tensor_of("w", QS_ONNX_FLOAT, 4, extent, weights, sizeof weights));
+        put_message(&graph, 11, value_of("x", QS_ONNX_FLOAT, 4, huge ? many : few));
+        put_message(&graph, 12, value_of("y", QS_ONNX_FLOAT, 0, NULL));
+        qs_onnx_imported out;
+        assert_refused(imported_bytes(model_of(graph, 8, 13), &out), QS_UNSUPPORTED,
+                       huge ? "elements a sample: at most 2^40" : "weights of 4 in 4611686018427387904 groups");
+        qs_onnx_imported_release(&out);
+    }
+}
+
 /* Ids that read rows of a table, and pick positions of a value as well. */
 TEST(ids_of_a_value) {
     static const float table[8] = {0};
@@ -357,5 +376,6 @@ TEST(damaged_files) {
     }
 }
 
-TEST_MAIN(exports_of_pytorch, models_at_hand, another_list, what_nodes_became, a_table_of_one_row, gates_of_positions, ids_of_a_value,
-          recurrent_networks, a_span_of_two_outputs, lengths_stay_open, lengths_that_are_tied, refusals, damaged_files)
+TEST_MAIN(exports_of_pytorch, models_at_hand, another_list, what_nodes_became, a_table_of_one_row, gates_of_positions,
+          numbers_at_their_ends, ids_of_a_value, recurrent_networks, a_span_of_two_outputs, lengths_stay_open, lengths_that_are_tied,
+          refusals, damaged_files)

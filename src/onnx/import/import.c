@@ -40,14 +40,27 @@ static void value_load(qs__import *one, int v) {
     out->layout = qs__layout_rows(tensor->rank, tensor->dim, false);
 }
 
+/* Whatever a file says of extents: products of them stay far below what an integer holds. */
+static qs_status size_check(qs__import *one, int v) {
+    int64_t extent[QS__MOST_RANK];
+    const int rank = qs__extents_of(one, v, extent);
+    double count = 1;
+    for (int a = 0; a < rank; a++)
+        count *= (double)extent[a];
+    if (count <= 0x1p40) return QS_OK;
+    return qs_fail(QS_UNSUPPORTED, "value \"%s\" has %g elements a sample: at most 2^40", one->value[v].name, count);
+}
+
 static qs_status graph_load(qs__import *one) {
     const qs_onnx_graph *graph = &one->model->graph;
     QS_TRY(qs_allocate((size_t)graph->values, sizeof *one->value, &one->value));
     QS_TRY(qs_allocate((size_t)graph->nodes, sizeof *one->node, &one->node));
     one->values = graph->values;
     one->nodes = graph->nodes;
-    for (int v = 0; v < graph->values; v++)
+    for (int v = 0; v < graph->values; v++) {
         value_load(one, v);
+        QS_TRY(size_check(one, v));
+    }
     for (int n = 0; n < graph->nodes; n++) {
         const qs_onnx_node *from = &graph->node[n];
         one->node[n] = (qs__node){

@@ -148,7 +148,13 @@ void qs__import_ConvTranspose(qs__import *one, const qs__node *node) {
     pair_of(qs__int_list(one, node, "output_shape", -1, list), list, 0, wanted);
     const int pads = qs__int_list(one, node, "pads", -1, list);
     const char *automatic = qs__word(one, node, "auto_pad", "NOTSET");
-    const int64_t groups = qs__int(one, node, "group", 1), outputs = qs__extent(weights, 1) * groups;
+    const int64_t groups = qs__int(one, node, "group", 1);
+    if (groups < 1 || groups > image.dim[1] || image.dim[1] != qs__extent(weights, 0)) {
+        qs__refuse_node(one, "%lld channels, weights of %lld in %lld groups", (long long)image.dim[1], (long long)qs__extent(weights, 0),
+                        (long long)groups);
+        return;
+    }
+    const int64_t outputs = qs__extent(weights, 1) * groups;
     for (int i = 0; i < 2; i++) {
         const int at = spatial == 1 ? i - 1 : i;
         const int64_t full = with.stride[i] * (image.dim[2 + i] - 1) + extra[i] + (with.kernel[i] - 1) * with.dilation[i] + 1;
