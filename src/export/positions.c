@@ -11,14 +11,14 @@ void qs__write_embedding(qs__writer *w) {
     qs__result(w, QS__CHANNELS_LAST, QS__NODE(w, "Gather", &with, qs__initializer(w, QS_WEIGHTS), qs__value_in(w, 0, QS__CHANNELS_LAST)));
 }
 
-/* The first rows of a table, as exporters of PyTorch take them: by their numbers. */
-static const char *rows_taken(qs__writer *w, const char *table, int64_t rows) {
+/* Rows of a table from `first` on, as exporters of PyTorch take them: by their numbers. */
+static const char *rows_taken(qs__writer *w, const char *table, int64_t first, int64_t rows) {
     int64_t *number = NULL;
     qs_protobuf with = {0};
     if (w->model.status == QS_OK) w->model.status = qs_allocate((size_t)rows, sizeof *number, &number);
     if (w->model.status != QS_OK) return "";
     for (int64_t l = 0; l < rows; l++)
-        number[l] = l;
+        number[l] = first + l;
     const char *numbers = qs__onnx_integers(w, (int)rows, number);
     free(number);
     qs__attribute_integer(&with, "axis", 0);
@@ -30,9 +30,9 @@ void qs__write_positions(qs__writer *w) {
     const qs_shape *shape = &qs__node_at(w)->shape;
     const qs_parameter *parameter = qs__parameter(w, QS_WEIGHTS);
     const int64_t sequences = qs__node_at(w)->attributes.sequences > 1 ? (int64_t)qs__node_at(w)->attributes.sequences : 1;
-    const int64_t channels = shape->dim[1], length = shape->dim[2] / sequences;
+    const int64_t channels = shape->dim[1], length = shape->dim[2] / sequences, first = qs__node_at(w)->attributes.offset;
     const char *x = qs__value_in(w, 0, QS__CHANNELS_LAST), *table = qs__initializer(w, QS_WEIGHTS);
-    if (parameter->shape.dim[0] > length) table = rows_taken(w, table, length);
+    if (parameter->shape.dim[0] > length) table = rows_taken(w, table, first, length);
     if (sequences > 1) x = QS__RESHAPE(w, x, -1, length, channels);
     const char *y = QS__NODE(w, "Add", NULL, x, table);
     qs__result(w, QS__CHANNELS_LAST, sequences > 1 ? QS__RESHAPE(w, y, -1, length * sequences, channels) : y);

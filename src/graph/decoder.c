@@ -46,10 +46,11 @@ static qs_status inputs_take(derivation *d, int64_t positions) {
 static qs_status placed(const derivation *d, int n, qs_attributes *with) {
     const qs_parameter *table = qs_graph_parameter(d->model, n, QS_WEIGHTS);
     if (!table) return QS_OK;
+    const int64_t rows = table->shape.dim[0] - with->offset;
     with->vocabulary = (double)table->shape.dim[0];
-    if (d->context <= table->shape.dim[0]) return QS_OK;
+    if (d->context <= rows) return QS_OK;
     return qs_fail(QS_USAGE, "model %s: sequences of %lld positions, \"%s\" has rows for %lld: take a shorter context", d->model->name,
-                   (long long)d->context, d->model->node[n].name, (long long)table->shape.dim[0]);
+                   (long long)d->context, d->model->node[n].name, (long long)rows);
 }
 
 /* What stands for a node of the model. */

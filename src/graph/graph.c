@@ -111,7 +111,7 @@ qs_role qs_graph_integers(const qs_graph *graph, int input) {
 static double integers_bound(const qs_graph *graph, const qs_node *node, qs_role role) {
     if (role == QS_KEEP) return 2;
     if (role == QS_PLACE && node->attributes.context > 0) return node->attributes.context;
-    if (role == QS_PLACE || qs_op_setting(node->op, "vocabulary") >= 0) return node->attributes.vocabulary;
+    if (role == QS_PLACE || qs_op_setting(node->op, "vocabulary") >= 0) return node->attributes.vocabulary - node->attributes.offset;
     const qs_shape *sequence = &graph->node[node->input[0]].shape;
     return sequence->axes == 3 ? (double)sequence->dim[2] : 0;
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* positions: learned positions. src [N,C,L], weights [V,C]: dst = src + row l of the table at position l, a sum in fp32 rounded to dst. V
- * is the setting `vocabulary`, 0: L. A table of V > L rows serves sequences of several lengths. With `sequences` S a sample is S sequences
- * of equal length L, one behind the other, and each begins at row 0: the same as S samples. Passes: forward src place? weights dst;
- * backward diff_dst place? diff_src diff_weights. With the input `place`, of one sample that is one sequence, the positions at hand stand
- * at place, place + 1, ... of it, and l is that; places without a row are refused.
+/* positions: learned positions. src [N,C,L], weights [V,C]: dst = src + row offset + l of the table at position l, a sum in fp32 rounded to
+ * dst. V is the setting `vocabulary`, 0: offset + L. A table of V > offset + L rows serves sequences of several lengths; tables of RoBERTa
+ * and OPT have 2 rows before that of the first position. With `sequences` S a sample is S sequences of equal length L, one behind the
+ * other, and each begins at row `offset`: the same as S samples. Passes: forward src place? weights dst; backward diff_dst place? diff_src
+ * diff_weights. With the input `place`, of one sample that is one sequence, the positions at hand stand at place, place + 1, ... of it, and
+ * l is that; places without a row are refused.
  *
  * diff_src is diff_dst as it is. The gradient of row l is the sum of diff_dst over the samples, in fp32, from 0, in their order: the same
  * bits on every device, for any threads. Rows that no position reads have the gradient 0. */
@@ -19,7 +20,7 @@ static int64_t length_of(const qs_attributes *with, const qs_shape *src) {
 }
 
 static int64_t rows_of(const qs_attributes *with, const qs_shape *src) {
-    return with->vocabulary > 0 ? (int64_t)with->vocabulary : length_of(with, src);
+    return with->vocabulary > 0 ? (int64_t)with->vocabulary : with->offset + length_of(with, src);
 }
 
 static qs_status infer(const qs_attributes *with, const qs_shape *src, int64_t outputs, qs_shape *dst) {
@@ -29,11 +30,13 @@ static qs_status infer(const qs_attributes *with, const qs_shape *src, int64_t o
     if (with->vocabulary != (double)(int64_t)with->vocabulary)
         return qs_fail(QS_USAGE, "positions: a table of %.17g rows, must be a whole number", with->vocabulary);
     QS_TRY(qs__need_sequences(with, src, "positions"));
-    if (rows_of(with, src) < length_of(with, src))
+    if (with->offset < 0) return qs_fail(QS_USAGE, "positions: offset %d, must not be negative", with->offset);
+    const int64_t rows = rows_of(with, src) - with->offset;
+    if (rows < length_of(with, src))
         return qs_fail(QS_USAGE,
-                       "positions: input %s has more positions than the table has rows (%lld): cut the sequences or take a larger "
-                       "vocabulary",
-                       qs_shape_text(src, text), (long long)rows_of(with, src));
+                       "positions: input %s has more positions than the table has rows (%lld) from row %d on: cut the sequences or take a "
+                       "larger vocabulary",
+                       qs_shape_text(src, text), (long long)rows, with->offset);
     *dst = *src;
     return QS_OK;
 }
@@ -67,14 +70,14 @@ static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs
     (void)run;
     const qs_shape *shape = qs__shape(one, QS_SRC);
     const int64_t sample = shape->dim[1] * length_of(&one->attributes, shape), count = qs_shape_count(shape);
-    const int32_t place = qs__place_read(one, operands);
+    const int32_t place = qs__place_read(one, operands), first = one->attributes.offset;
     float *table = NULL, *values = NULL;
     qs_status status;
-    QS_GOTO(qs_place_check(one, place, length_of(&one->attributes, shape), rows_of(&one->attributes, shape)));
+    QS_GOTO(qs_place_check(one, place, length_of(&one->attributes, shape), rows_of(&one->attributes, shape) - first));
     QS_GOTO(qs__read(qs__operand(one, operands, QS_WEIGHTS), &table));
     QS_GOTO(qs__read(qs__operand(one, operands, QS_SRC), &values));
     for (int64_t i = 0; i < count; i++)
-        values[i] += table[place * shape->dim[1] + i % sample];
+        values[i] += table[(first + place) * shape->dim[1] + i % sample];
     qs__write(qs__operand(one, operands, QS_DST), values);
 done:
     free(table);
@@ -86,13 +89,13 @@ static qs_status backward(const qs_case *one, const qs_tensor *operands, const q
     (void)run;
     const qs_shape *shape = qs__shape(one, QS_DIFF_DST), *rows = qs__shape(one, QS_DIFF_WEIGHTS);
     const int64_t sample = shape->dim[1] * length_of(&one->attributes, shape), count = qs_shape_count(shape);
-    const int32_t place = qs__place_read(one, operands);
+    const int32_t place = qs__place_read(one, operands), first = one->attributes.offset;
     float *table = qs__fp32(one, operands, QS_DIFF_WEIGHTS), *values;
-    QS_TRY(qs_place_check(one, place, length_of(&one->attributes, shape), rows->dim[0]));
+    QS_TRY(qs_place_check(one, place, length_of(&one->attributes, shape), rows->dim[0] - first));
     QS_TRY(qs__read(qs__operand(one, operands, QS_DIFF_DST), &values));
     memset(table, 0, (size_t)qs_shape_count(rows) * sizeof *table);
     for (int64_t i = 0; i < count; i++)
-        table[place * shape->dim[1] + i % sample] += values[i];
+        table[(first + place) * shape->dim[1] + i % sample] += values[i];
     qs__write(qs__operand(one, operands, QS_DIFF_SRC), values);
     free(values);
     return QS_OK;
@@ -122,8 +125,12 @@ static const char *const cases[] = {EVERY("fp32", "[4,16,8]", "[8,16]", ""),
                                     EVERY("fp16", "[2,8,5]", "[5,8]", ""),
                                     EVERY("fp32", "[3,7,12]", "[9,7]", " vocabulary=9 sequences=4"),
                                     EVERY("bf16", "[2,24,62]", "[31,24]", " sequences=2"),
+                                    EVERY("fp32", "[3,7,5]", "[9,7]", " offset=2 vocabulary=9"),
+                                    EVERY("bf16", "[2,24,62]", "[34,24]", " offset=2 vocabulary=34 sequences=2"),
                                     "positions/forward src=bf16[3,12,5] weights=bf16[5,12] dst=fp32[3,12,5]",
                                     "positions/forward src=fp32[1,12,1] place=fp32[1,1] weights=fp32[9,12] dst=fp32[1,12,1] vocabulary=9",
+                                    "positions/forward src=fp32[1,12,2] place=fp32[1,1] weights=fp32[9,12] dst=fp32[1,12,2] offset=3 "
+                                    "vocabulary=9",
                                     "positions/forward src=bf16[1,12,5] place=fp32[1,1] weights=fp32[9,12] dst=bf16[1,12,5] vocabulary=9",
                                     "positions/backward diff_dst=fp32[1,12,5] place=fp32[1,1] diff_src=fp32[1,12,5] "
                                     "diff_weights=fp32[9,12] vocabulary=9",
@@ -134,6 +141,7 @@ const qs_op qs__op_positions = {.name = "positions",
                                 .decoding = QS_PLACED_POSITION,
                                 .inputs = 2,
                                 .optional = 1,
+                                .takes = QS_TAKES_OFFSET,
                                 .infer = infer,
                                 .parameters = parameters,
                                 .setting = {QS_SETTING(vocabulary, 0, 0, 2147483647, "rows of the table; 0: as many as positions"),

@@ -157,7 +157,7 @@ static const qs__field operator_fields[] = {
     {"groups", QS__COUNT, QS__LEFT_OUT, QS__AT(qs_graph_operator, groups), .low = 1, .high = MOST_EXTENT, .standard = 1,
      .text = "of channels, which do not see each other"},
     {"offset", QS__COUNT, QS__LEFT_OUT, QS__AT(qs_graph_operator, offset), .high = MOST_EXTENT,
-     .text = "of slices: the first channel or position"},
+     .text = "of slices: the first channel or position; of learned positions: the first row of the table"},
     {"batched", QS__FLAG, QS__LEFT_OUT, QS__AT(qs_graph_operator, batched),
      .text = "random draws follow the global sample, not the place in the local batch"},
     {"weights_of", QS__NAME, QS__LEFT_OUT, QS__AT(qs_graph_operator, weights_of), .absent = "its own",

@@ -169,7 +169,7 @@ static inline void bound_fill_operand(bound *b, int position, uint64_t seed) {
     }
     if (operand->role == QS_PLACE) { /* so that the positions at hand, those of src or diff_dst, are the last ones */
         const int64_t positions = b->one.operand[0].shape.dim[2];
-        const double rows = b->one.attributes.context + b->one.attributes.vocabulary;
+        const double rows = b->one.attributes.context + b->one.attributes.vocabulary - b->one.attributes.offset;
         *(int32_t *)tensor->data = rows > 0 ? (int32_t)rows - (int32_t)positions : 1000;
         return;
     }

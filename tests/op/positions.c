@@ -13,14 +13,18 @@ TEST(gradients) {
 
 TEST(rows) {
     static const float src[8] = {1, 2, 3, 4, 5, 6, 7, 8}, table[6] = {10, 20, 30, 40, 50, 60};
-    static const float expected[8] = {11, 22, 33, 44, 15, 26, 37, 48};
-    bound f;
-    bound_parse(&f, "positions/forward src=fp32[2,2,2] weights=fp32[3,2] dst=fp32[2,2,2] vocabulary=3", 131);
-    memcpy(bound_fp32(&f, QS_SRC), src, sizeof src);
-    memcpy(bound_fp32(&f, QS_WEIGHTS), table, sizeof table);
-    bound_run(&f);
-    assert_memory_equal(bound_fp32(&f, QS_DST), expected, sizeof expected);
-    bound_release(&f);
+    static const float expected[2][8] = {{11, 22, 33, 44, 15, 26, 37, 48}, {31, 42, 53, 64, 35, 46, 57, 68}};
+    static const char *const texts[] = {"positions/forward src=fp32[2,2,2] weights=fp32[3,2] dst=fp32[2,2,2] vocabulary=3",
+                                        "positions/forward src=fp32[2,2,2] weights=fp32[3,2] dst=fp32[2,2,2] offset=1 vocabulary=3"};
+    for (int offset = 0; offset < 2; offset++) {
+        bound f;
+        bound_parse(&f, texts[offset], 131);
+        memcpy(bound_fp32(&f, QS_SRC), src, sizeof src);
+        memcpy(bound_fp32(&f, QS_WEIGHTS), table, sizeof table);
+        bound_run(&f);
+        assert_memory_equal(bound_fp32(&f, QS_DST), expected[offset], sizeof expected[offset]);
+        bound_release(&f);
+    }
 }
 
 /* Over three samples 2^24 + 1 + 1 is 2^24 in fp32 in this order and 2^24 + 2 in the other one; no position reads the last row. */

@@ -31,7 +31,7 @@ static placed placed_of(const qs__cuda_kernel *kernel) {
     const qs_role rows = qs_case_position(&kernel->one, QS_KEY_CACHE) >= 0 ? QS_KEY_CACHE
                          : qs__cuda_is_forward(kernel)                     ? QS_WEIGHTS
                                                                            : QS_DIFF_WEIGHTS;
-    out.rows = shape_of(kernel, rows)->dim[0];
+    out.rows = shape_of(kernel, rows)->dim[0] - kernel->one.attributes.offset;
     return out;
 }
 
@@ -46,7 +46,7 @@ enum { EACH }; /* of kernel->plan: channels that a thread takes */
 
 static qs_status row_sum(const qs__cuda_kernel *kernel, int index, qs__row_sum_job *job) {
     job->diff = qs__cuda_values_of(kernel, QS_DIFF_DST);
-    job->sums = qs__cuda_at(kernel, QS_DIFF_WEIGHTS);
+    job->sums = qs__cuda_at(kernel, QS_DIFF_WEIGHTS) + (uint64_t)(kernel->one.attributes.offset * job->channels) * sizeof(float);
     job->place = qs__cuda_at(kernel, QS_PLACE);
     job->each = (int)kernel->plan[EACH];
     job->complaint = kernel->cuda->complaint_address;
@@ -62,15 +62,17 @@ static qs_status run_positions(qs__cuda_kernel *kernel, const qs_run *run) {
     (void)run;
     const int64_t channels = shape_of(kernel, QS_SRC)->dim[1];
     const placed at = placed_of(kernel);
-    const qs__positions_job job = {.src = qs__cuda_values_of(kernel, QS_SRC),
-                                   .table = qs__cuda_values_of(kernel, QS_WEIGHTS),
-                                   .dst = qs__cuda_values_of(kernel, QS_DST),
-                                   .sequence = at.positions * channels,
-                                   .channels = channels,
-                                   .place = qs__cuda_at(kernel, QS_PLACE),
-                                   .last = (int)(at.rows - at.positions),
-                                   .complaint = kernel->cuda->complaint_address,
-                                   .number = kernel->number};
+    const qs_format *format = qs__case_format(&kernel->one, QS_WEIGHTS);
+    qs__positions_job job = {.src = qs__cuda_values_of(kernel, QS_SRC),
+                             .table = qs__cuda_values_of(kernel, QS_WEIGHTS),
+                             .dst = qs__cuda_values_of(kernel, QS_DST),
+                             .sequence = at.positions * channels,
+                             .channels = channels,
+                             .place = qs__cuda_at(kernel, QS_PLACE),
+                             .last = (int)(at.rows - at.positions),
+                             .complaint = kernel->cuda->complaint_address,
+                             .number = kernel->number};
+    job.table.at += qs_format_bytes(format, kernel->one.attributes.offset * channels);
     return qs__cuda_launch(kernel, 0, qs__cuda_blocks(kernel->cuda, job.src.count, THREADS, 8), THREADS, 0, &job);
 }
 
@@ -87,10 +89,11 @@ static qs_status run_positions_gradient(qs__cuda_kernel *kernel, const qs_run *r
                           cuda->driver->copy_within(qs__cuda_at(kernel, QS_DIFF_SRC), qs__cuda_at(kernel, QS_DIFF_DST),
                                                     qs_format_bytes(qs__case_format(&kernel->one, QS_DIFF_DST), count), queue_of(kernel)),
                           "copying a gradient"));
-    if (at.rows > at.positions)
+    const int64_t rows = shape_of(kernel, QS_DIFF_WEIGHTS)->dim[0];
+    if (rows > at.positions)
         QS_TRY(qs__cuda_check(
             cuda,
-            cuda->driver->fill(qs__cuda_at(kernel, QS_DIFF_WEIGHTS), 0, (size_t)(at.rows * diff->dim[1]) * sizeof(float), queue_of(kernel)),
+            cuda->driver->fill(qs__cuda_at(kernel, QS_DIFF_WEIGHTS), 0, (size_t)(rows * diff->dim[1]) * sizeof(float), queue_of(kernel)),
             "clearing the gradient of a table"));
     return row_sum(kernel, 0, &job);
 }

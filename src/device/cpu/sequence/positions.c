@@ -65,8 +65,9 @@ static qs_status run_positions(const qs__chain *chain, const qs_run *run) {
              .src = qs__staged_in(chain, forward ? QS_SRC : QS_DIFF_DST),
              .dst = qs__staged_out(chain, forward ? QS_DST : QS_DIFF_SRC)};
     const int64_t rows = qs__case_operand(&chain->one, forward ? QS_WEIGHTS : QS_DIFF_WEIGHTS)->shape.dim[0];
-    const int64_t before = place_of(chain) * shape->dim[1]; /* elements of the table */
-    QS_TRY(qs_place_check(&chain->one, place_of(chain), j.sample / shape->dim[1], rows));
+    const int first = chain->one.attributes.offset;
+    const int64_t before = (first + place_of(chain)) * shape->dim[1]; /* elements of the table */
+    QS_TRY(qs_place_check(&chain->one, place_of(chain), j.sample / shape->dim[1], rows - first));
     if (forward) {
         j.table = qs__in_at(qs__staged_in(chain, QS_WEIGHTS), before);
         qs_parallel(j.samples * j.sample, QS__GRAIN, add_range, &j);

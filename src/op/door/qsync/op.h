@@ -92,7 +92,7 @@ typedef struct qs_attributes {
     int padding[2];       /* zeros above and to the left (pools: padded values never win, averages count them not) */
     int padding_more[2];  /* so many more below and to the right; less where negative; 0: as many */
     int groups;           /* 0 means 1; conv2d, channel_shuffle */
-    int offset;           /* slice: the first channel or position taken */
+    int offset;           /* slice: the first channel or position taken; positions: the first row */
     int axis;             /* 0 or 1 (channels-last: innermost in memory): whose indices have a step each, with per_channel; or along which
                             * values are transformed, with hadamard */
     int hadamard;         /* block of a Hadamard transform, 2 ... QS_MOST_HADAMARD; 0: none. absmax, quantize: of the values that they see;
