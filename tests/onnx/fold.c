@@ -76,6 +76,57 @@ TEST(a_fixed_batch_is_the_batch) {
     }
 }
 
+/* Samples that stand behind positions stay there, whatever a shape of one sample says: [3,1,4] seen as 3 times 2 heads of 2, as matrices of
+ * positions, and back. Where the elements of samples stand first, they do so in what is left. */
+TEST(a_fixed_batch_stays_where_its_elements_are) {
+    static const struct {
+        int64_t order[3], shape[4];
+        const char *gives;
+    } cases[] = {{{1, 0, 2}, {3, 2, 2}, "3,2 N,2"},    {{1, 0, 2}, {3, -1, 2}, "3,2 N,2"}, {{1, 0, 2}, {3, 4}, "3 N,4"},
+                 {{1, 0, 2}, {3, 1, 2, 2}, "3,N,2,2"}, {{0, 1, 2}, {3, 4}, "3 N,4"},       {{0, 1, 2}, {3, 2, 2}, "3 N,2,2"},
+                 {{0, 1, 2}, {1, 3, -1, 2}, "N,3,2,2"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        qs_onnx_model model;
+        bytes graph = {0}, moved = node_of("Transpose", "x", "moved");
+        int count = 0;
+        while (count < 4 && cases[i].shape[count] != 0)
+            count++;
+        put_message(&graph, 11, value_of("x", QS_ONNX_FLOAT, 3, (const int64_t[]){1, 3, 4}));
+        put_message(&graph, 12, value_of("y", QS_ONNX_FLOAT, 0, NULL));
+        put_message(&graph, 5, integers_of("shape", count, cases[i].shape));
+        put_message(&moved, 5, attribute_ints("perm", 3, cases[i].order));
+        put_message(&graph, 1, moved);
+        put_message(&graph, 1, node_of("Reshape", "moved,shape", "y"));
+        fold_graph(graph, 13, NULL, &model);
+        assert_string_equal(shape_text(output_of(&model)), cases[i].gives);
+        qs_onnx_release(&model);
+    }
+}
+
+/* Beside N only the number that the file has in its place can stand. */
+TEST(what_stands_beside_a_fixed_batch) {
+    for (int64_t rows = 2; rows <= 3; rows++) {
+        const float token[3] = {1, 2, 3};
+        const int64_t extent[] = {rows, 1}, open[] = {2, 4};
+        qs_onnx_model model;
+        bytes graph = {0}, joined = node_of("Concat", "x,token", "y");
+        put_message(&graph, 11, value_of("x", QS_ONNX_FLOAT, 2, open));
+        put_message(&graph, 12, value_of("y", QS_ONNX_FLOAT, 0, NULL));
+        put_message(&graph, 5, tensor_of("token", QS_ONNX_FLOAT, 2, extent, token, (size_t)rows * sizeof *token));
+        put_message(&joined, 5, attribute_int("axis", 1));
+        put_message(&graph, 1, joined);
+        bytes all = model_of(graph, 8, 13);
+        assert_ok(qs_onnx_open_bytes("small", all.data, all.count, &model));
+        if (rows == 2) {
+            assert_ok(qs_onnx_fold(&model, NULL));
+            assert_string_equal(shape_text(output_of(&model)), "N,5");
+        } else
+            assert_refused(qs_onnx_fold(&model, NULL), QS_BAD_FILE, "of axis 0 differ");
+        qs_onnx_release(&model);
+        free(all.data);
+    }
+}
+
 /* x + w through two Identities of one initializer, and w itself: three parameters, so that they can learn apart. */
 TEST(values_that_an_exporter_merged_are_told_apart) {
     qs_onnx_model model;
@@ -257,6 +308,25 @@ TEST(work_is_bounded_however_few_bytes_ask_for_it) {
     fold_graph(graph, 13, NULL, &model);
     assert_true(count_of(&model.graph, "ReduceSum") >= 190 && count_of(&model.graph, "ReduceSum") < 200);
     qs_onnx_release(&model);
+    /* The largest of 2^13, all of them, are as many comparisons as are allowed: the next selections stay. */
+    enum { COUNT = 8192 };
+    const int64_t count = COUNT;
+    float *values = calloc(COUNT, sizeof *values);
+    assert_non_null(values);
+    for (int i = 0; i < COUNT; i++)
+        values[i] = (float)(COUNT - i);
+    graph = graph_begin();
+    put_message(&graph, 5, floats_of("values", COUNT, values));
+    put_message(&graph, 5, integers_of("all", 1, &count));
+    put_message(&graph, 1, node_of("TopK", "values,all", "a,i"));
+    put_message(&graph, 1, node_of("TopK", "a,all", "b,j"));
+    put_message(&graph, 1, node_of("TopK", "b,all", "c,k"));
+    put_message(&graph, 1, node_of("ReduceMax", "c", "most"));
+    put_message(&graph, 1, node_of("Add", "x,most", "y"));
+    fold_graph(graph, 13, &(qs_onnx_fold_options){.parameters = true}, &model);
+    assert_in_range(count_of(&model.graph, "TopK"), 1, 2);
+    qs_onnx_release(&model);
+    free(values);
 }
 
 TEST(open_extents_are_bound_by_name) {
@@ -290,6 +360,15 @@ TEST(a_node_that_cannot_be_is_named) {
     assert_ok(qs_onnx_open_bytes("small", model_bytes.data, model_bytes.count, &model));
     assert_refused(qs_onnx_fold(&model, NULL), QS_BAD_FILE,
                    "small: node that writes \"y\" (Add): extents 4 and 3 cannot be broadcast to each other");
+    qs_onnx_release(&model);
+    free(model_bytes.data);
+    /* A shape of reals is the file's mistake, not the user's. */
+    graph = graph_begin();
+    put_message(&graph, 5, floats_of("shape", 2, (const float[]){2, 2}));
+    put_message(&graph, 1, node_of("Reshape", "x,shape", "y"));
+    model_bytes = model_of(graph, 8, 13);
+    assert_ok(qs_onnx_open_bytes("small", model_bytes.data, model_bytes.count, &model));
+    assert_refused(qs_onnx_fold(&model, NULL), QS_BAD_FILE, "input 1 must be integers, it is float");
     qs_onnx_release(&model);
     free(model_bytes.data);
 }
@@ -369,7 +448,8 @@ static int finish(void **state) {
 }
 
 TEST_MAIN_WITH(NULL, finish, a_shape_that_is_computed_from_the_batch_resolves, a_fixed_batch_is_the_batch,
-               values_that_an_exporter_merged_are_told_apart, what_does_nothing_is_gone, a_constant_condition_chooses,
-               what_is_the_same_for_every_sample_is_a_constant, what_depends_on_the_batch_stays, the_batch_as_a_number_stays,
-               an_extent_of_no_tensor_is_refused, work_is_bounded_however_few_bytes_ask_for_it, open_extents_are_bound_by_name,
-               a_node_that_cannot_be_is_named, an_opset_is_refused_by_the_operator, every_model_folds)
+               a_fixed_batch_stays_where_its_elements_are, what_stands_beside_a_fixed_batch, values_that_an_exporter_merged_are_told_apart,
+               what_does_nothing_is_gone, a_constant_condition_chooses, what_is_the_same_for_every_sample_is_a_constant,
+               what_depends_on_the_batch_stays, the_batch_as_a_number_stays, an_extent_of_no_tensor_is_refused,
+               work_is_bounded_however_few_bytes_ask_for_it, open_extents_are_bound_by_name, a_node_that_cannot_be_is_named,
+               an_opset_is_refused_by_the_operator, every_model_folds)

@@ -46,6 +46,8 @@ qs_status qs__extents(const qs__shaping *at, int input, const char *attribute, q
                 memcpy(&out[i], (const char *)tensor->data + (tensor->uniform ? 0 : i) * (int64_t)sizeof *out, sizeof *out);
                 continue;
             }
+            if (!qs_onnx_type_is_integer(tensor->type))
+                return qs_fail(QS_BAD_FILE, "input %d must be integers, it is %s", input, qs_onnx_type_name(tensor->type));
             QS_TRY(qs_onnx_tensor_integers(tensor, i, 1, &value));
             out[i] = qs_onnx_extent_of(value);
         }

@@ -183,7 +183,10 @@ static qs_status nodes_fold(qs__folding *folding, const qs_onnx_graph *from, con
         char text[QS_ONNX_NODE_TEXT];
         const qs_status status = node_fold(folding, &from->node[i], map, depth, out);
         const qs_onnx_graph all = {.value = folding->value}; /* which the node's indices are of by now */
-        if (status != QS_OK) return depth > 0 ? status : qs_fail_within(status, "%s", qs_onnx_node_text(&all, &from->node[i], text));
+        /* Elements of a type that a rule cannot use are the file's mistake, whoever finds it. */
+        if (status != QS_OK && depth == 0)
+            return qs_fail_within(status == QS_USAGE ? QS_BAD_FILE : status, "%s", qs_onnx_node_text(&all, &from->node[i], text));
+        QS_TRY(status);
     }
     return QS_OK;
 }

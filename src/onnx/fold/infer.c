@@ -160,6 +160,13 @@ static int64_t work_of(const qs__operator *row, const qs_onnx_tensor *tensor) {
     return handed_on || tensor->count > QS__MOST_ELEMENTS ? 0 : tensor->count;
 }
 
+/* Comparisons of a TopK: of each element with as many as are taken. */
+static int64_t work_of_selection(const qs_onnx_node *node, const qs_onnx_tensor *from, const qs_onnx_tensor *taken) {
+    int64_t axis;
+    if (strcmp(node->op, "TopK") != 0 || from->rank < 1 || qs_onnx_attribute_int(node, "axis", -1, &axis) != QS_OK) return 0;
+    return from->count * taken->dim[axis < 0 ? axis + from->rank : axis]; /* at most 2^26 */
+}
+
 /* Computes the node for operands that are the same for every sample, or for one of equal samples. For one sample, N is 1 where it says how
  * large the result is; where it is itself an operand of what is computed it is a number that nobody knows yet, and the node stays. */
 static qs_status evaluate(qs__folding *folding, const qs_onnx_node *node, const qs__operator *row, const qs_onnx_tensor **in,
@@ -180,6 +187,7 @@ static qs_status evaluate(qs__folding *folding, const qs_onnx_node *node, const 
     const qs_status status = qs__compute(node, in, folding->memory, out);
     if (status == QS_UNSUPPORTED) return QS_OK; /* it stays a node */
     *done = status == QS_OK;
+    if (*done) folding->work += work_of_selection(node, in[0], &out[0]);
     return status;
 }
 

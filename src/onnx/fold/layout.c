@@ -47,24 +47,54 @@ static qs_status evaluate_same(const qs__evaluation *at) {
 
 /* ---- Another shape ----------------------------------------------------------------------------------------------------------------- */
 
-/* A file whose batch was fixed says shapes for that batch: where the elements are those of N samples, its first extent is for all of
- * them. */
-static void batch_in_front(const qs__shaping *at, const qs_onnx_extent *total, qs_onnx_extent *extent, int rank) {
-    int64_t lead;
+/* A file whose batch was fixed says shapes for that batch. Elements keep their order, so the samples are in the extent that begins where
+ * they begin in the input: behind `before` elements, the extents in front of theirs, or, where theirs is a multiple of the batch that may
+ * hold them last, behind all of that. An extent that says the batch alone is taken before one that would become a multiple of it, and
+ * where what follows is the input's next extents the one before it holds them. -1: the input does not say where the samples are. */
+static int samples_at(const qs__fact *in, const qs_onnx_extent *want, int rank, int64_t batch) {
+    int64_t before = 1, here = 1, value, multiple, behind;
+    int axis = 0, found = -1;
+    for (; axis < in->rank && qs_onnx_extent_is_fixed(&in->extent[axis], &value); axis++)
+        if (__builtin_mul_overflow(before, value, &before)) return -1;
+    if (axis >= in->rank || !qs_onnx_extent_is_known(&in->extent[axis])) return -1;
+    const qs_onnx_extent rest = qs__extent_divide(&in->extent[axis], &qs__extent_batch);
+    if (!qs_onnx_extent_is_fixed(&rest, &multiple) || __builtin_mul_overflow(before, multiple, &behind)) return -1;
+    for (int i = 0; i < rank && here <= behind; i++) {
+        const bool fixed = qs_onnx_extent_is_fixed(&want[i], &value);
+        if ((here == before || here == behind) && fixed && value == batch) return i;
+        if (here == before && found < 0) found = i;
+        if (!fixed || value <= 0 || __builtin_mul_overflow(here, value, &here)) break;
+    }
+    /* The input's next extents, one or several, are what would begin there: they stay whole. */
+    int64_t whole = 1, next;
+    for (int i = axis + 1; found > 0 && multiple == 1 && i < in->rank && qs_onnx_extent_is_fixed(&in->extent[i], &next); i++)
+        if (!__builtin_mul_overflow(whole, next, &whole) && qs_onnx_extent_is_fixed(&want[found], &value) && value == whole)
+            return found - 1;
+    return found;
+}
+
+/* Puts the samples into the extents that a file says for its own batch, or for one, where all elements then fit in; `open`: the one that
+ * is left open, -1: none. */
+static void samples_put(const qs__shaping *at, const qs_onnx_extent *total, qs_onnx_extent *want, int rank, int open) {
     const int64_t batch = at->batch > 0 ? at->batch : 1;
-    if (rank == 0 || !qs_onnx_extent_is_fixed(&extent[0], &lead) || lead <= 0 || lead % batch != 0) return;
-    qs_onnx_extent scaled = qs_onnx_extent_of(lead / batch);
-    scaled = qs__extent_multiply(&scaled, &qs__extent_batch);
-    qs_onnx_extent product = qs__extent_product(extent, 1, rank);
-    product = qs__extent_multiply(&product, &scaled);
-    if (qs_onnx_extent_equal(&product, total)) extent[0] = scaled;
+    const int axis = at->in[0].rank < 0 ? -1 : samples_at(&at->in[0], want, rank, batch);
+    int64_t said;
+    if (axis < 0 || axis == open || !qs_onnx_extent_is_fixed(&want[axis], &said) || said <= 0 || said % batch != 0) return;
+    const qs_onnx_extent as_said = want[axis];
+    want[axis] = qs_onnx_extent_of(said / batch);
+    want[axis] = qs__extent_multiply(&want[axis], &qs__extent_batch);
+    qs_onnx_extent all = qs_onnx_extent_of(1);
+    for (int i = 0; i < rank; i++)
+        if (i != open) all = qs__extent_multiply(&all, &want[i]);
+    const qs_onnx_extent quotient = qs__extent_divide(total, &all);
+    if (!qs_onnx_extent_is_known(&quotient) || (open < 0 && !qs_onnx_extent_equal(&all, total))) want[axis] = as_said;
 }
 
 static qs_status shape_reshape(const qs__shaping *at) {
     qs_onnx_extent want[QS__MOST_INTS];
     int count, open = -1;
     bool known;
-    int64_t allow_zero, value, lead = 0;
+    int64_t allow_zero, value;
     QS_TRY(qs__need(at, 0));
     at->out->type = at->in[0].type;
     QS_TRY(qs__extents(at, 1, "shape", want, &count, &known));
@@ -91,20 +121,9 @@ static qs_status shape_reshape(const qs__shaping *at) {
     const qs_onnx_extent total = in->rank < 0 ? qs__extent_unknown : qs__extent_product(in->extent, 0, in->rank);
     at->out->rank = count;
     if (open >= 0) {
+        if (at->batch > 0) samples_put(at, &total, want, count, open); /* in what is left open they are found by dividing */
         want[open] = qs_onnx_extent_of(1);
-        qs_onnx_extent others = qs__extent_product(want, 0, count);
-        /* In a file whose batch was fixed, the batch is in front, not in what is left open. */
-        if (open > 0 && at->batch > 0 && qs_onnx_extent_is_fixed(&want[0], &lead) && lead > 0 && lead % at->batch == 0) {
-            qs_onnx_extent scaled = qs_onnx_extent_of(lead / at->batch);
-            scaled = qs__extent_multiply(&scaled, &qs__extent_batch);
-            qs_onnx_extent with = qs__extent_product(want, 1, count);
-            with = qs__extent_multiply(&with, &scaled);
-            const qs_onnx_extent quotient = qs__extent_divide(&total, &with);
-            if (qs_onnx_extent_is_known(&quotient)) {
-                want[0] = scaled;
-                others = with;
-            }
-        }
+        const qs_onnx_extent others = qs__extent_product(want, 0, count);
         int64_t none;
         if (qs_onnx_extent_is_fixed(&others, &none) && none == 0) return qs_fail(QS_BAD_FILE, "-1 beside an extent of 0");
         want[open] = qs__extent_divide(&total, &others);
@@ -113,7 +132,7 @@ static qs_status shape_reshape(const qs__shaping *at) {
             return qs_fail(QS_BAD_FILE, "%" PRId64 " elements are no multiple of %" PRId64, elements, none);
     } else {
         qs_onnx_extent product = qs__extent_product(want, 0, count);
-        if (!qs_onnx_extent_equal(&product, &total)) batch_in_front(at, &total, want, count);
+        if (!qs_onnx_extent_equal(&product, &total)) samples_put(at, &total, want, count, -1);
         product = qs__extent_product(want, 0, count);
         char text[2][QS_ONNX_EXTENT_TEXT];
         if (qs_onnx_extent_is_known(&product) && qs_onnx_extent_is_known(&total) && !qs_onnx_extent_equal(&product, &total))
@@ -289,6 +308,12 @@ done:
 
 /* ---- Joining and cutting ----------------------------------------------------------------------------------------------------------- */
 
+/* Whether an extent is the number that the file has in place of N. */
+static bool is_of_batch(const qs__shaping *at, const qs_onnx_extent *extent) {
+    int64_t value;
+    return at->batch > 0 && qs_onnx_extent_is_fixed(extent, &value) && value == at->batch;
+}
+
 static qs_status shape_concat(const qs__shaping *at) {
     int64_t axis;
     int along = 0;
@@ -312,12 +337,13 @@ static qs_status shape_concat(const qs__shaping *at) {
         for (int k = 0; k < in->rank; k++) {
             qs_onnx_extent *extent = &at->out->extent[k];
             char text[2][QS_ONNX_EXTENT_TEXT];
+            /* What a file of a fixed batch has for that batch stands beside what was found for N samples. */
             if (k == along)
                 *extent = qs__extent_add(extent, &in->extent[k]);
-            else if (!qs_onnx_extent_is_known(extent) || (k == 0 && at->batch > 0 && qs_onnx_extent_is_batch(&in->extent[k])))
+            else if (!qs_onnx_extent_is_known(extent) || (k == 0 && is_of_batch(at, extent) && qs_onnx_extent_is_batch(&in->extent[k])))
                 *extent = in->extent[k];
             else if (qs_onnx_extent_is_known(&in->extent[k]) && !qs_onnx_extent_equal(extent, &in->extent[k]) &&
-                     !(k == 0 && at->batch > 0 && qs_onnx_extent_is_batch(extent)))
+                     !(k == 0 && is_of_batch(at, &in->extent[k]) && qs_onnx_extent_is_batch(extent)))
                 return qs_fail(QS_BAD_FILE, "extents %s and %s of axis %d differ", qs_onnx_extent_text(extent, text[0]),
                                qs_onnx_extent_text(&in->extent[k], text[1]), k);
         }

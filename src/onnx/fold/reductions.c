@@ -294,7 +294,7 @@ static qs_status shape_top_k(const qs__shaping *at) {
     else {
         QS_TRY(qs__need(at, 1));
         const qs_onnx_tensor *given = at->in[1].constant;
-        if (given && given->type != QS_ONNX_EXTENTS && given->count == 1) QS_TRY(qs_onnx_tensor_integers(given, 0, 1, &k));
+        if (given && given->count == 1 && qs_onnx_type_is_integer(given->type)) QS_TRY(qs_onnx_tensor_integers(given, 0, 1, &k));
     }
     int64_t extent;
     if (qs_onnx_extent_is_fixed(&at->in[0].extent[which], &extent) && k > extent)
