@@ -9,7 +9,7 @@
 
 /* Field numbers of GraphProto, and of NodeProto. */
 enum { NODE = 1, GRAPH_NAME = 2, INITIALIZER = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12, VALUE_INFO = 13, SPARSE_INITIALIZER = 15 };
-enum { INPUT = 1, OUTPUT = 2, NAME = 3, OPERATOR = 4, ATTRIBUTE = 5, DOMAIN = 7, OVERLOAD = 8, NODE_FIELDS = 9 };
+enum { INPUT = 1, OUTPUT = 2, NAME = 3, OPERATOR = 4, ATTRIBUTE = 5, DOMAIN = 7, OVERLOAD = 8, METADATA = 9, NODE_FIELDS = 10 };
 
 /* Inputs and outputs of functions that all calls of a file may have together: each call keeps a table of its own, and functions that call
  * functions grow like powers. */
@@ -172,6 +172,7 @@ static qs_status initializer_add(qs__reader *reader, scope *into, const qs_wire_
     value->rank = tensor->rank;
     value->extent = extent;
     value->is_parameter = qs_onnx_type_is_float(tensor->type) && tensor->count > 1;
+    value->is_number = qs_onnx_type_is_float(tensor->type) && tensor->count == 1;
     return QS_OK;
 }
 
@@ -193,12 +194,34 @@ static int opset_of(const qs__reader *reader, const qs__call *call, const char *
     return call && call->caller ? opset_of(reader, call->caller, domain) : call ? opset_of(reader, NULL, domain) : 0;
 }
 
+static bool is_text(const qs_wire *text, const char *wanted) {
+    const size_t bytes = (size_t)(text->end - text->at);
+    return bytes == strlen(wanted) && memcmp(text->at, wanted, bytes) == 0;
+}
+
+/* A StringStringEntryProto of a node: what PyTorch's exporter notes of scopes and calls is kept, the rest (it is much) is not. */
+static qs_status node_note_read(qs_onnx_memory *memory, qs_wire from, qs_onnx_node *out) {
+    qs_wire text[2] = {from, from};
+    text[0].end = text[1].end = from.at;
+    for (;;) {
+        qs_wire_field field;
+        bool more;
+        QS_TRY(qs_wire_next(&from, &field, &more));
+        if (!more) break;
+        if (field.number == 1 || field.number == 2) QS_TRY(qs__field_message(&field, "a note of a node", &text[field.number - 1]));
+    }
+    const char **to = is_text(&text[0], "pkg.torch.onnx.name_scopes") ? &out->scopes
+                      : is_text(&text[0], "pkg.torch.onnx.fx_node")   ? &out->call
+                                                                      : NULL;
+    return to ? qs__onnx_copy_text(memory, text[1].at, (size_t)(text[1].end - text[1].at), to) : QS_OK;
+}
+
 /* A NodeProto but for its sub-graphs: inputs and outputs by their names in the graph, and attributes with references resolved. */
 static qs_status node_read(qs__reader *reader, qs_wire from, qs__call *call, qs_onnx_node *out, const char ***inputs, const char ***outputs,
                            const char **overload) {
     qs_onnx_memory *memory = reader->place.memory;
     size_t counts[NODE_FIELDS];
-    *out = (qs_onnx_node){.name = "", .op = "", .domain = ""};
+    *out = (qs_onnx_node){.name = "", .op = "", .domain = "", .scopes = "", .call = ""};
     *overload = "";
     QS_TRY(qs__wire_count(from, counts, NODE_FIELDS));
     if (counts[INPUT] > INT16_MAX || counts[OUTPUT] > INT16_MAX || counts[ATTRIBUTE] > INT16_MAX)
@@ -223,6 +246,10 @@ static qs_status node_read(qs__reader *reader, qs_wire from, qs__call *call, qs_
             const char **list = field.number == INPUT ? *inputs : *outputs;
             int *count = field.number == INPUT ? &out->inputs : &out->outputs;
             QS_TRY(qs__call_name(memory, call, name, &list[(*count)++]));
+        }
+        if (field.number == METADATA) {
+            QS_TRY(qs__field_message(&field, "a note of a node", &message));
+            QS_TRY(node_note_read(memory, message, out));
         }
         if (field.number != ATTRIBUTE) continue;
         qs_onnx_attribute *attribute = &out->attribute[out->attributes];

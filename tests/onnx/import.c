@@ -6,11 +6,9 @@
  * QSYNC_ONNX_GOLDEN names another list of golden outputs, and QSYNC_ONNX_ROOT the folder of its models. */
 #include "kit/outputs.h"
 
-#include <stdlib.h>
-#include <unistd.h>
+#include "imported.h"
 
-#include "bytes.h"
-#include "qsync/onnx_import.h"
+#include <stdlib.h>
 
 static const double bound = 1e-4; /* sums of fp32 in another order: far less; an operator that is another one: far more */
 
@@ -73,28 +71,6 @@ TEST(another_list) {
     list_compare(getenv("QSYNC_ONNX_GOLDEN"), getenv("QSYNC_ONNX_ROOT"));
 }
 
-/* Opens a small model of tests/golden/onnx. */
-static qs_onnx_imported imported(const char *name) {
-    char path[1024];
-    qs_onnx_imported out;
-    snprintf(path, sizeof path, "%s/tests/golden/onnx/%s", getenv("QS_SOURCE"), name);
-    if (qs_onnx_import(path, 0, false, &out) != QS_OK) fail_msg("%s", qs_message());
-    return out;
-}
-
-static int operators_of(const qs_onnx_imported *one, const char *op) {
-    int count = 0;
-    for (int i = 0; i < one->graph.operators; i++)
-        count += strcmp(one->graph.operator_[i].op, op) == 0;
-    return count;
-}
-
-static bool has_tensor(const qs_onnx_imported *one, const char *name) {
-    for (size_t i = 0; i < one->weights.count; i++)
-        if (strcmp(one->weights.tensors[i].name, name) == 0) return true;
-    return false;
-}
-
 /* Attention with its masks, normalisations and activations that exporters wrote as many nodes; nothing is moved in memory. */
 TEST(what_nodes_became) {
     qs_onnx_imported bert = imported("bert-tokens.onnx:length=8"), gpt2 = imported("gpt2-tokens.onnx:length=8"), vit = imported("vit.onnx");
@@ -132,24 +108,10 @@ TEST(what_nodes_became) {
 /* The one row of RoBERTa's table of token types stands at all positions, and stays the parameter that the file has. */
 TEST(a_table_of_one_row) {
     qs_onnx_imported roberta = imported("roberta-class.onnx:length=8");
-    const qs_named_tensor *types = NULL;
-    for (size_t i = 0; i < roberta.weights.count; i++)
-        if (strstr(roberta.weights.tensors[i].name, "token_type_embeddings.weight")) types = &roberta.weights.tensors[i];
-    assert_non_null(types);
+    const qs_named_tensor *types = tensor_that(&roberta, "token_type_embeddings.weight");
     const qs_shape one_row = qs_shape_of(2, (int64_t)1, (int64_t)16);
     assert_true(qs_shape_equal(&types->tensor.shape, &one_row));
     qs_onnx_imported_release(&roberta);
-}
-
-/* Writes bytes to a file whose name ends in XXXXXX.onnx, and imports it. */
-static qs_status imported_bytes(bytes model, qs_onnx_imported *out) {
-    char path[] = "written-XXXXXX.onnx";
-    const int file = mkstemps(path, 5);
-    assert_true(file >= 0 && write(file, model.data, model.count) == (ssize_t)model.count && close(file) == 0);
-    const qs_status status = qs_onnx_import(path, 0, true, out);
-    unlink(path);
-    free(model.data);
-    return status;
 }
 
 /* A factor of each position of an image, which has as many positions as channels, is none of channels. */

@@ -31,6 +31,11 @@ bool qs_onnx_evaluates(const qs_onnx_node *node) {
     return row && row->evaluate && node->opset >= row->first && node->opset <= (row->last ? row->last : QS__NEWEST_OPSET);
 }
 
+bool qs_onnx_says_shape(const qs_onnx_node *node, int input) {
+    const qs__operator *row = qs__operator_find(node);
+    return row && row->flags & QS__SAYS_SHAPE && (input > 0 || node->inputs == 1);
+}
+
 /* An output's shape from its fact: all extents must be fixed. */
 static qs_status shape_fix(const qs__fact *fact, qs_onnx_tensor *out) {
     *out = (qs_onnx_tensor){.name = "", .type = fact->type, .rank = fact->rank};

@@ -174,6 +174,10 @@ static void with_number(qs__import *one, const qs__node *node, pair kind, qs__va
         affine(one, node, x, number, 0);
         return;
     case DIVIDE:
+        if (first && number == 0) {
+            qs__refuse_node(one, "it divides by 0");
+            return;
+        }
         if (!first) x->source = unary(one, node, "reciprocal", x);
         affine(one, node, x, first ? 1 / number : number, 0);
         return;
@@ -277,8 +281,14 @@ static void apply(qs__import *one, const qs__node *node, pair kind, qs__value *x
     if (all && kind == ADD && numbers->parameter && shape.axes == 3 && numbers->rows != 0) {
         const int made = qs__make(one, "positions", numbers, 1, &source, shape);
         qs__set(one, made, "vocabulary", (double)numbers->rows);
+        if (numbers->same_row) qs__set(one, made, "sequences", (double)shape.dim[2]); /* of one position each */
+        qs__row(one, made)->offset = (int)numbers->first;
         qs__give(one, made, "weights", numbers);
         qs__flow(qs__made_by(one, node, 0), made, shape, &x->layout);
+        return;
+    }
+    if (numbers->rows != 0) {
+        qs__refuse_node(one, "rows of %s, which are not added to all positions of a value", numbers->from);
         return;
     }
     const int made = qs__make(one, ops[kind], numbers->parameter ? numbers : NULL, 1, &source, shape);
@@ -298,6 +308,15 @@ static qs__value changed(qs__import *one, const qs__value *numbers, bool inverse
     if (tensor) out.tensor = tensor;
     out.parameter = false;
     return out;
+}
+
+static bool has_zero(qs__import *one, const qs__value *numbers) {
+    double *all = qs__all_numbers(one, numbers);
+    bool found = false;
+    for (int64_t i = 0; all && i < numbers->tensor->count && !found; i++)
+        found = all[i] == 0;
+    free(all);
+    return found;
 }
 
 static void with_numbers(qs__import *one, const qs__node *node, pair kind, qs__value *x, const qs__value *given, bool first) {
@@ -335,6 +354,10 @@ static void with_numbers(qs__import *one, const qs__node *node, pair kind, qs__v
         x->source = negative;
         kind = ADD;
     } else if (kind == DIVIDE && first) {
+        if (has_zero(one, &numbers)) {
+            qs__refuse_node(one, "it divides by numbers of the file of which some are 0");
+            return;
+        }
         numbers = changed(one, &numbers, true);
         if (given->parameter) qs__note(one, "%s is divided by: it is kept as a constant", given->name);
         kind = MULTIPLY;
@@ -395,8 +418,7 @@ static int repeated(qs__import *one, const qs__value *wide, qs__value *narrow, q
     return qs__seen_as(one, narrow, from);
 }
 
-/* A value whose axes of one index are repeated as another has them. */
-static qs__value expand(qs__import *one, const qs__value *wide, qs__value *narrow) {
+qs__value qs__repeated_as(qs__import *one, const qs__value *wide, qs__value *narrow) {
     qs__value out = *wide;
     qs_shape from, shape = {0};
     const int source = repeated(one, wide, narrow, &from, &shape);
@@ -453,9 +475,9 @@ static void with_value(qs__import *one, const qs__node *node, pair kind, qs__val
         return;
     }
     if (is_narrower(x, y))
-        *x = expand(one, y, x);
+        *x = qs__repeated_as(one, y, x);
     else if (is_narrower(y, x))
-        *y = expand(one, x, y);
+        *y = qs__repeated_as(one, x, y);
     if (one->status != QS_OK) return;
     if (!qs__bring_alike(one, x, y)) {
         qs__refuse_node(one, "extents of its two values do not fit");
@@ -478,6 +500,7 @@ static void binary(qs__import *one, const qs__node *node, pair kind) {
         return;
     }
     x = first ? *a : *b, y = first ? *b : *a;
+    if (kind == SLOPE) y.parameter = y.parameter || y.number; /* a slope is learned, also where there is one */
     if (x.kind != QS__FLOW) {
         qs__refuse_node(one, "of integers");
     } else if (y.kind == QS__MASK && kind == ADD) {
@@ -487,9 +510,12 @@ static void binary(qs__import *one, const qs__node *node, pair kind) {
         qs__hide_by(one, node, &y);
     } else if (y.kind != QS__NUMBERS) {
         qs__refuse_node(one, "of a value and a mask");
-    } else if (y.tensor->count == 1 && !(kind == SLOPE && y.parameter) && qs__one_number(one, &y, &number) &&
-               qs__rank(&y) <= qs__rank(&x)) {
+    } else if (y.of_batch) {
+        qs__refuse_node(one, "of a value and numbers that depend on the batch");
+    } else if (y.tensor->count == 1 && !(kind == SLOPE && y.number) && qs__one_number(one, &y, &number) && qs__rank(&y) <= qs__rank(&x)) {
         with_number(one, node, kind, &x, number, first);
+        if (y.number && y.from && !qs__is_anonymous(y.from))
+            qs__note(one, "%s is one number: it is a setting of what %s became, and is not trained", y.from, node->op);
     } else if (kind == ADD && qs__hide_constant(one, node, &x, &y)) {
         return;
     } else {

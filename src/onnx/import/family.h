@@ -11,10 +11,14 @@ bool qs__flow_in(qs__import *one, const qs__node *node, int index, qs__value *ou
 void qs__pass_on(qs__import *one, const qs__node *node, const qs__value *value);
 /* An fp32 tensor of the extents of another, in the memory of the import, and its elements. NULL on failure. */
 qs_onnx_tensor *qs__tensor_make(qs__import *one, const qs_onnx_tensor *like, float **values);
-/* The tensor without its first rows. */
-qs_onnx_tensor *qs__tensor_part(qs__import *one, const qs_onnx_tensor *whole, int64_t rows);
 /* A tensor that lies as the layout of the numbers says: theirs, or a copy. NULL on failure. */
 const qs_onnx_tensor *qs__tensor_of(qs__import *one, const qs__value *numbers);
+/* Of a matrix [I,O] that the exporter made of the weights [O,I] of a linear layer of PyTorch and gave a name without meaning: the weights
+ * again, under their name, as the node's notes say it. */
+void qs__torch_weights(qs__import *one, const qs__node *node, qs__value *matrix);
+/* How much a value grows from one sample to the next, which is the number of the sample times that, and something that is the same for
+ * all; 0: it is made otherwise. */
+int64_t qs__sample_step(qs__import *one, int value);
 /* Computes a node of numbers alone; false: it has other inputs, or is not known to the evaluator. */
 bool qs__evaluate(qs__import *one, const qs__node *node);
 /* x (.., I) times a matrix [O,I], and a bias or NULL: the axis becomes O. False where extents do not fit: refused. */
@@ -29,6 +33,8 @@ void qs__cut(qs__import *one, qs__value *value, int axis, int64_t first, int64_t
 bool qs__hide(qs__import *one, const qs__node *node, const qs__value *scores, const qs__value *mask, qs__value *rest);
 void qs__hide_by(qs__import *one, const qs__node *node, const qs__value *mask);
 bool qs__hide_constant(qs__import *one, const qs__node *node, const qs__value *scores, const qs__value *numbers);
+/* A value whose axes of one index are repeated as those of a wider one are. */
+qs__value qs__repeated_as(qs__import *one, const qs__value *wide, qs__value *narrow);
 /* A node of masks, integers and numbers alone, in both worlds; false: it has other inputs. */
 bool qs__mask_node(qs__import *one, const qs__node *node);
 

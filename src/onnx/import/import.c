@@ -37,6 +37,11 @@ static void value_load(qs__import *one, int v) {
     out->tensor = tensor;
     out->from = is->name;
     out->parameter = is->is_parameter;
+    for (int64_t i = 0; !is->constant && i < is->extents->count; i++) {
+        const qs_onnx_extent *extent = &((const qs_onnx_extent *)is->extents->data)[is->extents->uniform ? 0 : i];
+        out->of_batch = out->of_batch || extent->term[1][0] != 0 || extent->term[1][1] != 0 || extent->term[1][2] != 0;
+    }
+    out->number = is->is_number;
     out->layout = qs__layout_rows(tensor->rank, tensor->dim, false);
 }
 
@@ -488,6 +493,7 @@ static qs_status run(qs__import *one, qs__options *with) {
     QS_TRY(one->status);
     QS_TRY(prune(one));
     inputs_prune(one);
+    qs__copies_say(one);
     return one->status;
 }
 
@@ -505,6 +511,7 @@ static qs_status imported_at(const char *text, int64_t length, bool instead, qs_
     free(one->value);
     free(one->node);
     free(one->problem);
+    free(one->shared);
     return status;
 }
 

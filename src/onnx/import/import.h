@@ -31,10 +31,13 @@ typedef struct qs__value {
     bool is_ids;      /* an input that rows of a table are read by */
     qs__kind kind;
     bool parameter; /* numbers: trained */
+    bool number;    /* numbers: one, an initializer of the file, which may have been a parameter of what was exported */
     qs__layout layout;
     const qs_onnx_tensor *tensor;   /* numbers: row-major over the layout's factors; masks: where nothing counts */
     const qs_onnx_tensor *counting; /* masks: where all does */
-    int64_t rows;                   /* numbers that are the first rows of a table: so many has that, which `tensor` is; 0: they are none */
+    int64_t rows, first;            /* numbers that are rows of a table, from `first` on: so many has that, which `tensor` is; 0: none */
+    bool same_row;                  /* the same: all are row `first` */
+    bool of_batch;                  /* numbers that depend on which sample it is or how many there are: those of a batch of one */
     int input;                      /* integers, masks, and flows that hide positions: of the record; -1: none */
     int source;                     /* flows: operator of the record, or -1 - input */
     qs_shape shape;                 /* flows: of the source's output, N = 1 */
@@ -65,16 +68,23 @@ typedef struct qs__table {
 } qs__table;
 enum { QS__MOST_TABLES = 16 };
 
+/* A parameter that several operators read. */
+typedef struct qs__shared {
+    char name[96];
+    int readers;
+} qs__shared;
+
 typedef struct qs__import {
     const qs_onnx_model *model;
     int values, nodes;
     qs__value *value;
     qs__node *node;
     qs_onnx_imported *out;
-    size_t operator_capacity, tensor_capacity, row_capacity, note_capacity, problem_capacity, values_capacity;
+    size_t operator_capacity, tensor_capacity, shared_capacity, row_capacity, note_capacity, problem_capacity, values_capacity;
     bool with_values; /* of weights, beside their names */
-    int problems, tables;
+    int problems, tables, shares;
     qs__problem *problem;
+    qs__shared *shared;
     qs__table table[QS__MOST_TABLES];
     int64_t length;     /* that the extent which varies is bound to */
     int learned;        /* the value that is; -1: not chosen */
@@ -122,6 +132,8 @@ void qs__note(qs__import *one, const char *format, ...) QS_PRINTF(2, 3);
 
 /* ---- Making operators (make.c) ------------------------------------------------------------------------------------------------ */
 
+/* Whether a name says nothing: one that an exporter counted ("onnx::MatMul_12", "193"). */
+bool qs__is_anonymous(const char *name);
 /* Appends an operator called after the node, or after the parameter that it takes (NULL: none); returns its source. On failure 0. */
 int qs__make(qs__import *one, const char *op, const qs__value *parameter, int inputs, const int *source, qs_shape shape);
 qs_graph_operator *qs__row(qs__import *one, int source);
@@ -152,6 +164,8 @@ bool qs__bring_alike(qs__import *one, const qs__value *left, qs__value *right);
 
 /* Gives the operator the numbers as its parameter. The order of values is that of the layout's axes; a matrix may lie transposed. */
 void qs__give(qs__import *one, int source, const char *parameter, const qs__value *numbers);
+/* Says which parameters of the file are read by several operators, and that each of these trains a copy. */
+void qs__copies_say(qs__import *one);
 /* Numbers that are a constant of so many equal values, or those of an array. */
 void qs__give_constant(qs__import *one, int source, const char *parameter, const char *name, int64_t count, const double *values,
                        double fill);

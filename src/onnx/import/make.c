@@ -16,8 +16,7 @@ static bool ends_in(const char *text, size_t length, const char *end) {
     return length > tail && strncmp(text + length - tail, end, tail) == 0;
 }
 
-/* Whether a name says nothing: one that an exporter counted ("onnx::MatMul_12", "193"). */
-static bool is_anonymous(const char *name) {
+bool qs__is_anonymous(const char *name) {
     return strncmp(name, "onnx::", 6) == 0 || strspn(name, "0123456789") == strlen(name);
 }
 
@@ -26,7 +25,7 @@ static size_t stem(const qs__import *one, const qs__value *parameter, const char
     static const char *const ends[] = {".weight", ".bias", ".kernel", ".gamma", ".beta", ".w", ".b",
                                        "_weight", "_bias", "_w",      "_b",     "_W",    "_B"};
     const char *called = parameter ? parameter->from ? parameter->from : parameter->name : "";
-    if (!is_anonymous(called)) {
+    if (!qs__is_anonymous(called)) {
         *name = called;
         size_t length = strlen(*name);
         for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)

@@ -25,17 +25,6 @@ qs_onnx_tensor *qs__tensor_make(qs__import *one, const qs_onnx_tensor *like, flo
     return one->status == QS_OK ? out : NULL;
 }
 
-qs_onnx_tensor *qs__tensor_part(qs__import *one, const qs_onnx_tensor *whole, int64_t rows) {
-    qs_onnx_tensor *out = qs__keep_memory(one, 1, sizeof *out);
-    if (!out) return NULL;
-    *out = *whole;
-    out->dim[0] -= rows;
-    out->count = whole->count / whole->dim[0] * out->dim[0];
-    if (!whole->uniform)
-        out->data = (const char *)whole->data + (size_t)(whole->count - out->count) * (size_t)qs_onnx_type_bits(whole->type) / 8;
-    return out;
-}
-
 const qs_onnx_tensor *qs__tensor_of(qs__import *one, const qs__value *numbers) {
     const qs_onnx_tensor *from = numbers->tensor;
     const qs__layout *layout = &numbers->layout;
@@ -65,6 +54,7 @@ static void numbers_set(qs__value *out, const qs_onnx_tensor *tensor, bool param
     out->tensor = tensor;
     out->parameter = parameter && qs_onnx_type_is_float(tensor->type) && tensor->count > 1;
     out->rows = 0;
+    out->of_batch = false;
     out->input = -1;
     out->layout = qs__layout_rows(tensor->rank, tensor->dim, false);
 }
@@ -73,13 +63,14 @@ enum { MOST_INPUTS = 16, MOST_OUTPUTS = 8 };
 
 bool qs__evaluate(qs__import *one, const qs__node *node) {
     const qs_onnx_tensor *input[MOST_INPUTS] = {NULL};
-    bool parameter = false;
+    bool parameter = false, of_batch = false;
     if (node->fused || node->inputs > MOST_INPUTS || node->outputs > MOST_OUTPUTS || !qs_onnx_evaluates(node->from)) return false;
     for (int i = 0; i < node->inputs; i++) {
         const qs__value *value = qs__read_by(one, node, i);
         if (!value && node->input[i] < 0) continue;
         if (!value || value->kind != QS__NUMBERS || value->rows != 0) return false;
         parameter = parameter || value->parameter;
+        of_batch = of_batch || (value->of_batch && !qs_onnx_says_shape(node->from, i));
         input[i] = qs__tensor_of(one, value);
         if (!input[i]) return false;
     }
@@ -89,10 +80,59 @@ bool qs__evaluate(qs__import *one, const qs__node *node) {
         if (!qs__made_by(one, node, i)) continue;
         result[i].name = qs__made_by(one, node, i)->name;
         numbers_set(qs__made_by(one, node, i), &result[i], parameter);
+        qs__made_by(one, node, i)->of_batch = of_batch;
         if (qs__made_by(one, node, i)->parameter)
             qs__note(one, "%s is computed from parameters of the file, and trains as one of its own", result[i].name);
     }
     return one->status == QS_OK;
+}
+
+/* The name of a linear layer's matrix by its node's notes: the call's second argument is "%p_" and the path with underlines, and the path
+ * of the module, with dots, stands in the scopes. */
+static bool torch_name(const qs_onnx_node *node, char name[QS_ONNX_MAX_NAME]) {
+    char mangled[QS_ONNX_MAX_NAME], argument[QS_ONNX_MAX_NAME];
+    const char *arguments = strstr(node->call, "aten.linear.default](args = ("), *second = arguments ? strstr(arguments, ", %p_") : NULL;
+    if (!second || memchr(arguments + strlen("aten.linear.default](args = ("), ',', (size_t)(second - arguments)) != (const void *)second)
+        return false;
+    second += strlen(", %p_");
+    const size_t length = strcspn(second, ",)");
+    if (length == 0 || length >= sizeof argument) return false;
+    memcpy(argument, second, length);
+    argument[length] = '\0';
+    bool found = false;
+    for (const char *at = strchr(node->scopes, '\''); at; at = strchr(at, '\'')) { /* 'a', 'a.b', ...: the longest that fits is the last */
+        const size_t bytes = strcspn(++at, "'");
+        if (bytes == 0 || bytes + 1 + length >= sizeof mangled || at[bytes] == '\0') {
+            at += bytes + (at[bytes] != '\0');
+            continue;
+        }
+        for (size_t i = 0; i < bytes; i++)
+            mangled[i] = (char)(at[i] == '.' ? '_' : at[i]);
+        if (bytes + 1 < length && memcmp(mangled, argument, bytes) == 0 && argument[bytes] == '_') {
+            snprintf(name, QS_ONNX_MAX_NAME, "%.*s.%s", (int)bytes, at, argument + bytes + 1);
+            found = true;
+        }
+        at += bytes + 1;
+    }
+    return found;
+}
+
+void qs__torch_weights(qs__import *one, const qs__node *node, qs__value *matrix) {
+    char name[QS_ONNX_MAX_NAME];
+    const char *called = matrix->from ? matrix->from : matrix->name;
+    if (!matrix->parameter || qs__rank(matrix) != 2 || strncmp(called, "val_", 4) != 0 || !torch_name(node->from, name)) return;
+    static const int turned[] = {1, 0};
+    qs__value weights = *matrix;
+    qs__layout_transpose(&weights.layout, 2, turned);
+    const qs_onnx_tensor *tensor = qs__tensor_of(one, &weights);
+    char *kept = tensor ? qs__keep_memory(one, strlen(name) + 1, 1) : NULL;
+    if (!kept) return;
+    memcpy(kept, name, strlen(name) + 1);
+    matrix->from = kept;
+    matrix->tensor = tensor;
+    matrix->layout = qs__layout_rows(2, tensor->dim, false);
+    qs__layout_transpose(&matrix->layout, 2, turned);
+    qs__note(one, "matrices that the exporter turned and called val_N have the names and the order of the module again");
 }
 
 /* ---- Masks ---------------------------------------------------------------------------------------------------------------- */
@@ -132,6 +172,82 @@ static bool tells_padding(qs__import *one, const qs__node *node, const qs__value
     return true;
 }
 
+/* Whether a value is 0, 1, ... of the samples, each its own number, seen in some shape. */
+static bool counts_samples(qs__import *one, int value) {
+    static const char *const seen[] = {"Unsqueeze", "Squeeze", "Expand", "Reshape", "Cast", "Identity"};
+    for (int at = value < 0 ? -1 : one->value[value].producer; at >= 0; at = value < 0 ? -1 : one->value[value].producer) {
+        const qs__node *node = &one->node[at];
+        double first, step;
+        if (strcmp(node->op, "Range") == 0 && node->inputs == 3) {
+            const qs_onnx_value *range = &one->model->graph.value[value];
+            return qs__one_number(one, qs__read_by(one, node, 0), &first) && first == 0 &&
+                   qs__one_number(one, qs__read_by(one, node, 2), &step) && step == 1 && range->rank == 1 &&
+                   qs_onnx_extent_is_batch(&range->extent[0]);
+        }
+        bool is = false;
+        for (size_t i = 0; i < sizeof seen / sizeof *seen; i++)
+            is = is || strcmp(node->op, seen[i]) == 0;
+        if (!is || node->inputs < 1) return false;
+        value = node->input[0];
+    }
+    return false;
+}
+
+int64_t qs__sample_step(qs__import *one, int value) {
+    for (int at = value < 0 ? -1 : one->value[value].producer; at >= 0; at = value < 0 ? -1 : one->value[value].producer) {
+        const qs__node *node = &one->node[at];
+        double step;
+        if (counts_samples(one, value)) return 1;
+        int of = node->inputs > 0 ? 0 : -1;
+        const bool product = strcmp(node->op, "Mul") == 0, sum = strcmp(node->op, "Add") == 0;
+        if (product || sum) { /* of the numbers of samples and what does not depend on them */
+            const qs__value *a = qs__read_by(one, node, 0), *b = qs__read_by(one, node, 1);
+            if (!a || !b || a->of_batch == b->of_batch) return 0;
+            of = a->of_batch ? 0 : 1;
+            if (product)
+                return counts_samples(one, node->input[of]) && qs__one_number(one, of ? a : b, &step) && step > 0 && step < 1e15
+                           ? (int64_t)step
+                           : 0;
+        } else if (strcmp(node->op, "Unsqueeze") != 0 && strcmp(node->op, "Reshape") != 0)
+            return 0;
+        value = node->input[of];
+    }
+    return 0;
+}
+
+/* Exporters write mask[sample, position] as a gathering by both numbers: every sample reads its own, as if there were one sample. */
+static bool gathers_own_sample(qs__import *one, const qs__node *node) {
+    const qs__value *index = qs__read_by(one, node, 1);
+    if (strcmp(node->op, "GatherND") != 0 || !index || index->producer < 0 || qs__int(one, node, "batch_dims", 0) != 0) return false;
+    const qs__node *joined = &one->node[index->producer];
+    const int rank = qs__rank(index);
+    if (strcmp(joined->op, "Concat") != 0 || joined->inputs < 2 || qs__batch_axis(one, node->input[0]) != 0) return false;
+    const int64_t axis = qs__int(one, joined, "axis", 0);
+    if ((axis != -1 && axis != rank - 1) || !counts_samples(one, joined->input[0])) return false;
+    for (int i = 0; i < joined->inputs; i++) {
+        const qs__value *part = qs__read_by(one, joined, i);
+        if (!part || part->kind != QS__NUMBERS || qs__rank(part) != rank || (i == 0 ? qs__extent(part, rank - 1) != 1 : part->of_batch))
+            return false;
+    }
+    return true;
+}
+
+/* What both worlds say alike does not depend on the input. */
+static bool is_alike(qs__import *one, const qs_onnx_tensor *a, const qs_onnx_tensor *b) {
+    double *values[2] = {NULL, NULL};
+    bool same = a->type == b->type && a->count == b->count && a->type != QS_ONNX_STRING;
+    for (int i = 0; i < 2 && same; i++) {
+        qs__stick(one, qs_allocate((size_t)a->count, sizeof **values, &values[i]));
+        if (one->status == QS_OK) qs__stick(one, qs_onnx_tensor_doubles(i ? b : a, 0, a->count, values[i]));
+        same = one->status == QS_OK;
+    }
+    for (int64_t i = 0; i < a->count && same; i++)
+        same = values[0][i] == values[1][i];
+    free(values[0]);
+    free(values[1]);
+    return same;
+}
+
 bool qs__mask_node(qs__import *one, const qs__node *node) {
     const qs_onnx_tensor *input[2][MOST_INPUTS] = {{NULL}};
     const qs__value *of = NULL;
@@ -150,6 +266,7 @@ bool qs__mask_node(qs__import *one, const qs__node *node) {
         const qs__value *value = qs__read_by(one, node, i);
         if (!value) continue;
         if (value->kind == QS__NUMBERS && value->rows != 0) return false;
+        if (value->of_batch && !qs_onnx_says_shape(node->from, i) && !gathers_own_sample(one, node)) return false;
         for (int world = 0; world < 2; world++)
             input[world][i] = value->kind == QS__INTEGERS ? filled(one, value, world)
                               : value->kind == QS__MASK   ? (world ? value->counting : value->tensor)
@@ -165,6 +282,10 @@ bool qs__mask_node(qs__import *one, const qs__node *node) {
     for (int i = 0; i < node->outputs; i++) {
         qs__value *out = qs__made_by(one, node, i);
         if (!out) continue;
+        if (is_alike(one, &result[0][i], &result[1][i])) {
+            numbers_set(out, &result[0][i], false);
+            continue;
+        }
         out->kind = QS__MASK;
         out->tensor = &result[0][i];
         out->counting = &result[1][i];
@@ -260,7 +381,9 @@ bool qs__hide_constant(qs__import *one, const qs__node *node, const qs__value *s
     if (!tensor || numbers->tensor->count > (INT64_C(1) << 26)) return false;
     as.tensor = tensor;
     const int rank = qs__rank(scores);
-    if (rank < 2 || pattern_of(one, tensor, qs__extent(scores, rank - 2), qs__extent(scores, rank - 1), very_small) != CAUSAL) return false;
+    if (rank < 2) return false;
+    const int pattern = pattern_of(one, tensor, qs__extent(scores, rank - 2), qs__extent(scores, rank - 1), very_small);
+    if (pattern != CAUSAL && pattern != VISIBLE) return false; /* zeros hide nothing */
     return hide(one, node, scores, &as, very_small);
 }
 

@@ -30,12 +30,32 @@ static qs_named_tensor *tensor_add(qs__import *one, const char *name, qs_shape s
     name_cut(name, out->name);
     for (int again = 2; is_taken(set, out->name); again++) {
         char next[96];
-        snprintf(next, sizeof next, "%.80s#%d", name, again);
+        snprintf(next, sizeof next, "%.83s#%d", name, again);
         memcpy(out->name, next, sizeof next);
-        if (again == 2) qs__note(one, "%s is read by several operators: each trains its own copy", name);
     }
     set->count++;
     return out;
+}
+
+static void reader_count(qs__import *one, const char *name) {
+    char cut[96];
+    name_cut(name, cut);
+    for (int i = 0; i < one->shares; i++)
+        if (strcmp(one->shared[i].name, cut) == 0) {
+            one->shared[i].readers++;
+            return;
+        }
+    qs__stick(one, qs_grow(&one->shared, &one->shared_capacity, (size_t)one->shares + 1, sizeof *one->shared));
+    if (one->status != QS_OK) return;
+    memcpy(one->shared[one->shares].name, cut, sizeof cut);
+    one->shared[one->shares++].readers = 1;
+}
+
+void qs__copies_say(qs__import *one) {
+    for (int i = 0; i < one->shares; i++)
+        if (one->shared[i].readers > 1)
+            qs__note(one, "%s is read by %d operators: each trains a copy of its own, and from the first step on they differ",
+                     one->shared[i].name, one->shared[i].readers);
 }
 
 static qs_shape shape_of(const qs_onnx_tensor *tensor) {
@@ -88,6 +108,7 @@ void qs__give(qs__import *one, int source, const char *parameter, const qs__valu
     if (one->status != QS_OK) return;
     qs_named_tensor *tensor = tensor_add(one, name, shape_of(from));
     if (!tensor) return;
+    if (numbers->parameter) reader_count(one, name);
     if (!one->with_values)
         ;
     else if (plain || transposed)

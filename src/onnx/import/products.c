@@ -196,9 +196,10 @@ void qs__import_MatMul(qs__import *one, const qs__node *node) {
         return;
     }
     /* x W: as [O,I]; W x: the transposes of both. */
-    if (left)
+    if (left) {
+        qs__torch_weights(one, node, matrix);
         swap_last(matrix);
-    else
+    } else
         swap_last(value);
     if (!qs__linear_by(one, value, qs__rank(value) - 1, matrix, NULL)) return;
     if (!left) swap_last(value);
@@ -338,6 +339,18 @@ static int64_t ascending(qs__import *one, const qs_onnx_tensor *tensor, int64_t 
     return count;
 }
 
+/* Whether all numbers are the same, *value. */
+static bool is_constant(qs__import *one, const qs_onnx_tensor *tensor, int64_t *value) {
+    int64_t *all = NULL;
+    bool same = one->status == QS_OK && qs_allocate((size_t)tensor->count, sizeof *all, &all) == QS_OK &&
+                qs_onnx_tensor_integers(tensor, 0, tensor->count, all) == QS_OK;
+    for (int64_t i = 1; same && i < tensor->count; i++)
+        same = all[i] == all[0];
+    if (same && tensor->count > 0) *value = all[0];
+    free(all);
+    return same && tensor->count > 0;
+}
+
 /* Ids of an input: rows of a table. */
 static void embedding(qs__import *one, const qs__node *node, const qs__value *table, const qs__value *ids) {
     const qs_onnx_tensor *tensor = table->tensor;
@@ -356,10 +369,12 @@ static void embedding(qs__import *one, const qs__node *node, const qs__value *ta
     qs__flow(qs__made_by(one, node, 0), made, shape, &layout);
 }
 
-/* The first rows of a table, for positions. */
+/* Rows of a table, for positions: from the first one on, or, where tables have others before that (RoBERTa), from a later one. Or one row
+ * for all of them, as of token types where a model was exported without its input of types. */
 static bool position_rows(qs__import *one, const qs__node *node, const qs__value *table, const qs_onnx_tensor *ids) {
     int64_t first = 0;
-    const int64_t count = ascending(one, ids, &first), rows = qs__extent(table, 0), channels = qs__extent(table, 1);
+    const bool same = ids->count > 1 && is_constant(one, ids, &first);
+    const int64_t count = same ? 1 : ascending(one, ids, &first), rows = qs__extent(table, 0), channels = qs__extent(table, 1);
     qs__value *out = qs__made_by(one, node, 0);
     if (count < 1 || first < 0 || first + count > rows) return false;
     int64_t extent[QS__MOST_RANK];
@@ -373,14 +388,12 @@ static bool position_rows(qs__import *one, const qs__node *node, const qs__value
     out->parameter = table->parameter;
     out->tensor = table->tensor;
     out->rows = rows;
+    out->first = first;
+    out->same_row = same;
     out->input = -1;
     out->layout = qs__layout_rows(rank, extent, false);
-    if (first == 0) return true;
-    qs_onnx_tensor *part = qs__tensor_part(one, table->tensor, first);
-    if (!part) return false;
-    qs__note(one, "positions begin at row %lld of %s: the rows before it are not kept", (long long)first, table->tensor->name);
-    out->tensor = part;
-    out->rows = rows - first;
+    if (first > 0 && !same)
+        qs__note(one, "positions begin at row %lld of %s: the rows before it stay as they are", (long long)first, out->from);
     return true;
 }
 
@@ -408,11 +421,29 @@ static bool only_row(qs__import *one, const qs__node *node, const qs__value *tab
     return true;
 }
 
+/* All elements of all samples, in one axis, gathered in their order into other extents: how strides are written that change nothing. */
+static bool all_in_order(qs__import *one, const qs__node *node, const qs__value *from, const qs__value *ids) {
+    int64_t extent[QS__MOST_RANK], first = 0;
+    const int rank = qs__extents_of(one, node->output[0], extent), batch = qs__batch_axis(one, node->output[0]);
+    const int64_t each = from->kind == QS__FLOW ? qs__layout_count(&from->layout) : 0;
+    qs__value x = *from;
+    if (each == 0 || qs__rank(from) != 1 || ids->tensor->count != each || ascending(one, ids->tensor, &first) != each || first != 0)
+        return false;
+    if (qs__sample_step(one, node->input[1]) != each || rank < 1 || !qs__layout_reshape(&x.layout, rank, extent, batch)) return false;
+    qs__pass_on(one, node, &x);
+    return true;
+}
+
 void qs__import_Gather(qs__import *one, const qs__node *node) {
     const qs__value *from = qs__read_by(one, node, 0), *ids = qs__read_by(one, node, 1);
     int64_t first = 0;
     if (!from || !ids || from->kind == QS__UNKNOWN || ids->kind == QS__UNKNOWN) return;
     const int axis = qs__axis_at(one, qs__int(one, node, "axis", 0), qs__rank(from));
+    if (ids->of_batch) {
+        if (!(from->kind == QS__NUMBERS && qs__evaluate(one, node)) && !all_in_order(one, node, from, ids))
+            qs__refuse_node(one, "by numbers that depend on the batch");
+        return;
+    }
     const bool table = from->kind == QS__NUMBERS && from->rows == 0 && qs__rank(from) == 2 && axis == 0 && from->layout.axis[0].count <= 1;
     if (table && ids->kind == QS__INTEGERS && qs__rank(ids) == 2) {
         embedding(one, node, from, ids);

@@ -145,6 +145,26 @@ void qs__import_Dropout(qs__import *one, const qs__node *node) {
     qs__flow(qs__made_by(one, node, 0), made, x.shape, &x.layout);
 }
 
+/* Repeats a value along axes of one index. What is new lies right behind the axes before it, as heads do that share their keys. */
+static void repeat_beside(qs__import *one, const qs__node *node, qs__value *x, int rank, const int64_t *extent) {
+    qs__value wide = *x;
+    for (int a = 0; a < rank; a++) {
+        if (qs__extent(x, a) == extent[a]) continue;
+        int place = 1;
+        for (int before = 0; before < a; before++)
+            for (int i = 0; i < wide.layout.axis[before].count; i++)
+                if (wide.layout.axis[before].at[i] >= place) place = wide.layout.axis[before].at[i] + 1;
+        if (wide.layout.axis[a].count > 0 || wide.layout.factors == QS__MOST_FACTORS) {
+            qs__refuse_node(one, "it repeats axis %d of %lld indices", a, (long long)qs__extent(x, a));
+            return;
+        }
+        qs__layout_add(&wide.layout, a, place);
+        wide.layout.factor[place].extent = extent[a];
+    }
+    const qs__value out = qs__repeated_as(one, &wide, x);
+    qs__flow(qs__made_by(one, node, 0), out.source, out.shape, &out.layout);
+}
+
 /* Numbers stand for their repetitions, along the batch too. */
 void qs__import_Expand(qs__import *one, const qs__node *node) {
     qs__value x;
@@ -160,8 +180,16 @@ void qs__import_Expand(qs__import *one, const qs__node *node) {
         qs__pass_on(one, node, &x);
         return;
     }
-    if (x.kind != QS__FLOW || rank < 2 || rank > 4 || qs__rank(&x) != rank || !qs__axis_is_batched(&x.layout, 0)) {
-        qs__refuse_node(one, "it repeats a value along the batch, or along more than three axes");
+    if (rank < 0 || rank != qs__rank(&x) || x.parameter || (x.kind == QS__FLOW && !qs__axis_is_batched(&x.layout, 0))) {
+        qs__refuse_node(one, rank < 0 ? "its extents are not known" : "it repeats a parameter, or a value along the batch");
+        return;
+    }
+    if (x.kind == QS__NUMBERS) {
+        if (!qs__evaluate(one, node)) qs__refuse_node(one, "it repeats numbers");
+        return;
+    }
+    if (rank < 2 || rank > 4) {
+        repeat_beside(one, node, &x, rank, extent);
         return;
     }
     const bool image = rank == 4;

@@ -155,6 +155,9 @@ typedef struct qs_onnx_node {
     int *output; /* [outputs] */
     int attributes;
     qs_onnx_attribute *attribute;
+    /* What PyTorch's exporter notes on a node: the paths of the modules it stands in, "['', 'encoder', 'encoder.fc', 'linear']", and the
+     * call that it was, "%linear : ... aten.linear.default](args = (%x, %p_encoder_fc_weight), ...". "" where there are none. */
+    const char *scopes, *call;
 } qs_onnx_node;
 
 /* The attribute of that name, or NULL. */
@@ -200,6 +203,7 @@ typedef struct qs_onnx_value {
     /* The constant is a weight of the file (an initializer, the tensor of a Constant node, or what ConstantOfShape fills), real numbers,
      * more than one: what reads it is not folded unless it must be, so that it can be trained. */
     bool is_parameter;
+    bool is_number; /* the constant is one real number that the file has as an initializer */
 } qs_onnx_value;
 
 struct qs_onnx_graph {
@@ -276,6 +280,8 @@ QS_API void qs_onnx_memory_release(qs_onnx_memory *memory);
 
 /* True where the evaluator knows an operator in the version of an opset. */
 QS_API bool qs_onnx_evaluates(const qs_onnx_node *node);
+/* Whether elements of an input say only how large the results are, or which part is taken: the shape of Reshape, the ends of Slice. */
+QS_API bool qs_onnx_says_shape(const qs_onnx_node *node, int input);
 /* Outputs of one node of a graph for constant inputs (NULL: absent): output[outputs], in `memory`. Arithmetic is that of the type: results
  * of float are rounded to fp32 operation by operator, sums are taken in double. QS_UNSUPPORTED names an operator, attribute or type that
  * is not known here; QS_BAD_FILE what contradicts itself. */
