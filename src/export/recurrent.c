@@ -24,7 +24,8 @@ static const char *by_gates(qs__writer *w, int node, qs_role role, const qs_recu
     for (int a = 0; a < axes; a++)
         wanted.dim[a] = dim[a];
     w->at = node;
-    const qs_weights_place place = qs__place(w, qs__parameter(w, role));
+    const qs_parameter *parameter = qs__parameter(w, role);
+    const qs_weights_place place = qs__place(w, parameter);
     const bool moves = !as_onnx(of), there = !moves && !place.transposed && qs_shape_equal(&qs__values(w, &place)->shape, &wanted);
     const char *rows = there ? qs__initializer_at(w, &place) : qs__initializer(w, role), *part[MOST_PARTS];
     w->at = here;
@@ -39,6 +40,8 @@ static const char *by_gates(qs__writer *w, int node, qs_role role, const qs_recu
         qs__attribute_integer(&with, "axis", 0);
         rows = qs__onnx_node(w, "Concat", &with, blocks * (int)of->gates, part);
     }
+    if (qs_shape_equal(&parameter->shape, &wanted)) return rows;
+    if (of->directions == 1 && axes == parameter->shape.axes + 1) return QS__NODE(w, "Unsqueeze", NULL, rows, QS__INTEGERS(w, 0));
     return QS__NODE(w, "Reshape", NULL, rows, qs__onnx_integers(w, axes, dim));
 }
 
@@ -80,10 +83,14 @@ static const char *biases(qs__writer *w, int linear, const qs_recurrence *of) {
     qs_protobuf with = {0};
     if (!own && !inputs) return NULL;
     if (own && of->biases == 2) return by_gates(w, w->at, QS_BIAS, of, 2 * of->directions, 2, both);
-    const char *first = inputs ? by_gates(w, linear, QS_BIAS, of, of->directions, 2, dim) : constant(w, of, 2, dim, false);
-    const char *second = own ? by_gates(w, w->at, QS_BIAS, of, of->directions, 2, dim) : constant(w, of, 2, dim, false);
-    qs__attribute_integer(&with, "axis", 1);
-    return QS__NODE(w, "Concat", &with, first, second);
+    const bool one = of->directions == 1; /* then both, and the axis of directions in front, as PyTorch writes it */
+    const int axes = one ? 1 : 2;
+    const int64_t *extent = one ? dim + 1 : dim;
+    const char *first = inputs ? by_gates(w, linear, QS_BIAS, of, of->directions, axes, extent) : constant(w, of, axes, extent, false);
+    const char *second = own ? by_gates(w, w->at, QS_BIAS, of, of->directions, axes, extent) : constant(w, of, axes, extent, false);
+    qs__attribute_integer(&with, "axis", axes - 1);
+    const char *all_of = QS__NODE(w, "Concat", &with, first, second);
+    return one ? QS__NODE(w, "Unsqueeze", NULL, all_of, QS__INTEGERS(w, 0)) : all_of;
 }
 
 void qs__write_recurrence(qs__writer *w) {
