@@ -159,7 +159,7 @@ qs_status verb_inspect(int argc, char **argv) {
     }
     if (one.memory) {
         one.question.graph = one.graph;
-        one.question.own_input = one.input != NULL || one.classes > 0;
+        one.question.own_input = one.input != NULL || one.classes > 0 || qs_model_is_file(argv[first]);
         one.question.batch = option_given(&table, "batch") ? one.batch : 0;
         status = memory_inspect(&one.question, one.json);
         goto done;

@@ -8,7 +8,7 @@
 
 typedef struct memory_question {
     const qs_graph *graph;
-    bool own_input;                /* its input was asked for; else a plan's data set decides */
+    bool own_input;                /* its input was asked for, or is a file's; else a plan's data set decides */
     int64_t batch;                 /* 0: the plan's, or 1 */
     const char *recipe;            /* of every adjustable operator, unless there is a plan */
     const char *recompute;         /* blocks that are computed again, unless there is a plan */

@@ -85,6 +85,8 @@ launch profile --cluster $cluster --model net.json --head 3 --dataset $set --bat
     fail "plan: $(cat log)"
 jq -e '.job.model == "net.json+head=3" and .job.normalization == {"mean": [0.4], "scale": 255}' plan.json > /dev/null || fail "the plan's job is another"
 launch train --cluster $cluster --plan plan.json --out two > /dev/null 2> log || fail "training by the plan: $(cat log)"
+arena=$("$program" inspect net.json+head=3 --memory --plan plan.json --class weak --json | jq .arena_bytes)
+[ "$arena" = "$(jq '.ranks[1].memory.arena.reserved' two/audit.json)" ] || fail "inspect --memory of the plan says $arena: $(cat two/audit.json)"
 jq -e '.job.normalization == {"mean": [0.4], "scale": 255}' two/config.json > /dev/null || fail "the run forgot the plan's normalisation"
 "$program" train --cluster $cluster --plan plan.json --head 4 > /dev/null 2> log && fail "another head than the plan's was not refused"
 finish
