@@ -12,7 +12,7 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM = 1
 endif
 export OMPI_MCA_btl_vader_single_copy_mechanism ?= none
 
-.PHONY: help setup release test demo conformance install lint format clean
+.PHONY: help setup release test demo conformance onnx-training install lint format clean
 help:
 	@echo 'make demo          profile, plan and train over two unlike devices (installs what is missing, a few minutes)'
 	@echo 'make test          build with warnings as errors and run the tests; CTEST_ARGS="-R base" picks some'
@@ -20,6 +20,7 @@ help:
 	@echo 'make install       install library, doors and program under PREFIX ($(PREFIX)); DESTDIR is obeyed'
 	@echo 'make bench-NAME    measure: bench/NAME.sh writes bench/results/NAME.json; there is:$(patsubst bench/%.sh, bench-%,$(wildcard bench/*.sh))'
 	@echo 'make conformance   run the official cases of ONNX: bench/results/conformance.json'
+	@echo 'make onnx-training train every ONNX model at hand over two unlike ranks: bench/results/onnx-training.json'
 	@echo 'make experiment-NAME  run experiments/NAME/run.sh: results.csv and a picture; there is:$(patsubst experiments/%/run.sh, experiment-%,$(wildcard experiments/*/run.sh))'
 	@echo 'make setup         install the missing Debian packages of tools/packages.txt'
 	@echo 'make lint          check formatting and sizes; make format formats'
@@ -49,6 +50,7 @@ bench-%: setup
 	@QSYNC="$(CURDIR)/build/release/qsync" sh bench/$*.sh
 
 conformance: bench-conformance
+onnx-training: bench-onnx-training
 
 # On the machine that has the GPU and nvcc; from another one, tools/gpu-check.sh brings programs to it.
 bench-cuda-%: setup
