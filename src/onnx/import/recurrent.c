@@ -5,7 +5,6 @@
  * operators that do both directions at once take them as they are. PyTorch has four tensors for each direction, with the gates in another
  * order; its exporters write the slices and concatenations that make the file's of them as nodes. These are found again, so that what is
  * trained are the module's own parameters, under their names and row by row. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +23,9 @@ typedef struct run {
     int value;
     int64_t first, count;
 } run;
-enum { MOST_RUNS = 64, MOST_DEPTH = 8 };
+/* How deep nodes are followed, and how many numbers are looked at for all networks of a model, a node counting as some: a file that nests
+ * or repeats more has parameters of its own. */
+enum { MOST_RUNS = 64, MOST_DEPTH = 8, MOST_WORK = 1 << 24, NODE_WORK = 64 };
 typedef struct runs {
     int count;
     run run[MOST_RUNS];
@@ -53,40 +54,43 @@ static bool cut(const runs *from, int64_t first, int64_t count, runs *out) {
     return count == 0;
 }
 
-/* One list of an input or an attribute that has one number; *there false where it has none. */
+/* The only number of a list that an input or an attribute gives, `otherwise` where neither does; false where there are several, or none
+ * known from the file. */
 static bool number_of(qs__import *one, const qs__node *node, const char *name, int input, int64_t otherwise, int64_t *out) {
     int64_t list[QS__MOST_RANK];
     const qs__value *value = qs__read_by(one, node, input);
-    if (value && value->kind != QS__NUMBERS) return false;
+    if (value && (value->kind != QS__NUMBERS || value->tensor->count != 1)) return false;
     const int count = qs__int_list(one, node, name, input, list);
     *out = count > 0 ? list[0] : otherwise;
     return count < 2;
 }
 
 /* The rows that a value is made of by slices and concatenations of its first axis longer than 1. */
-static bool runs_of(qs__import *one, int value, int depth, runs *out) {
+static bool runs_of(qs__import *one, int value, int depth, int64_t *work, runs *out) {
     int64_t extent[QS__MOST_RANK], axis, first, end, step;
     const qs__value *is = value >= 0 ? &one->value[value] : NULL;
-    if (!is || depth == MOST_DEPTH) return false;
+    if (!is || depth == MOST_DEPTH || (*work -= NODE_WORK) < 0) return false;
     if (is->kind == QS__NUMBERS)
         return is->parameter && is->tensor->rank >= 1 && is->tensor->rank <= 2 && append(out, (run){value, 0, is->tensor->dim[0]});
     const qs__node *node = is->producer >= 0 ? &one->node[is->producer] : NULL;
     if (!node || node->fused || node->inputs < 1) return false;
-    if (strcmp(node->op, "Identity") == 0) return runs_of(one, node->input[0], depth + 1, out);
+    if (strcmp(node->op, "Identity") == 0) return runs_of(one, node->input[0], depth + 1, work, out);
     if (strcmp(node->op, "Unsqueeze") == 0)
-        return number_of(one, node, "axes", 1, 0, &axis) && axis == 0 && runs_of(one, node->input[0], depth + 1, out);
+        return number_of(one, node, "axes", 1, 0, &axis) && axis == 0 && runs_of(one, node->input[0], depth + 1, work, out);
     if (strcmp(node->op, "Concat") == 0) {
         bool all = qs__int(one, node, "axis", 0) == 0;
         for (int i = 0; i < node->inputs && all; i++)
-            all = runs_of(one, node->input[i], depth + 1, out);
+            all = runs_of(one, node->input[i], depth + 1, work, out);
         return all;
     }
     runs whole = {.count = 0}, part;
-    if (strcmp(node->op, "Slice") != 0 || qs__extents_of(one, node->input[0], extent) > 2) return false;
+    if (strcmp(node->op, "Slice") != 0) return false;
+    const int rank = qs__extents_of(one, node->input[0], extent);
+    if (rank < 1 || rank > 2) return false;
     if (!number_of(one, node, "starts", 1, 0, &first) || !number_of(one, node, "ends", 2, 0, &end) ||
         !number_of(one, node, "axes", 3, 0, &axis) || !number_of(one, node, "steps", 4, 1, &step))
         return false;
-    if (axis != 0 || step != 1 || !runs_of(one, node->input[0], depth + 1, &whole)) return false;
+    if (axis != 0 || step != 1 || !runs_of(one, node->input[0], depth + 1, work, &whole)) return false;
     first = first < 0 ? first + extent[0] : first;
     end = end < 0 ? end + extent[0] : end > extent[0] ? extent[0] : end;
     if (first < 0 || end <= first || !cut(&whole, first, end - first, &part)) return false;
@@ -135,14 +139,15 @@ static bool recurrence_of(qs__import *one, const qs__node *node, int directions,
 }
 
 /* PyTorch's parameters of each direction, in `input` from WEIGHTS on; false where the file's are made otherwise. */
-static bool parameters_find(qs__import *one, const qs__node *node, const int *whole, int *input, int *directions, int *order) {
+static bool parameters_find(qs__import *one, const qs__node *node, const int *whole, int64_t *work, int *input, int *directions,
+                            int *order) {
     runs rows[3] = {{.count = 0}};
     int64_t extent[QS__MOST_RANK];
     qs_recurrence onnx, torch;
     if (qs__extents_of(one, whole[0], extent) != 3 || extent[0] < 1 || extent[0] > 2) return false;
     if (!recurrence_of(one, node, 1, 0, extent[1], &onnx) || !recurrence_of(one, node, 1, 1, extent[1], &torch)) return false;
     for (int i = 0; i < 3; i++)
-        if ((whole[i] >= 0 || i < 2) && !runs_of(one, whole[i], 0, &rows[i])) return false;
+        if ((whole[i] >= 0 || i < 2) && !runs_of(one, whole[i], 0, work, &rows[i])) return false;
     *directions = (int)extent[0];
     *order = -1;
     for (int d = 0; d < *directions; d++) {
@@ -157,11 +162,12 @@ static bool parameters_find(qs__import *one, const qs__node *node, const int *wh
 }
 
 /* Whether a value is 0 everywhere, also where its extents are the batch's. */
-static bool is_zero(qs__import *one, int value, int depth) {
+static bool is_zero(qs__import *one, int value, int depth, int64_t *work) {
     static const char *const moves[] = {"Slice", "Expand", "Reshape", "Transpose", "Unsqueeze", "Squeeze", "Identity", "Gather"};
     const qs__value *is = value >= 0 ? &one->value[value] : NULL;
     if (!is || depth == MOST_DEPTH) return false;
     if (is->kind == QS__NUMBERS) {
+        if ((*work -= is->tensor->count) < 0) return false;
         double *all = qs__all_numbers(one, is);
         bool zero = all != NULL;
         for (int64_t i = 0; zero && i < is->tensor->count; i++)
@@ -179,11 +185,11 @@ static bool is_zero(qs__import *one, int value, int depth) {
         return number == 0;
     }
     for (size_t i = 0; i < sizeof moves / sizeof *moves; i++)
-        if (node->inputs > 0 && strcmp(node->op, moves[i]) == 0) return is_zero(one, node->input[0], depth + 1);
+        if (node->inputs > 0 && strcmp(node->op, moves[i]) == 0) return is_zero(one, node->input[0], depth + 1, work);
     return false;
 }
 
-static void inputs_find(qs__import *one, qs__node *node) {
+static void inputs_find(qs__import *one, qs__node *node, int64_t *work) {
     if (strcmp(node->op, "LSTM") != 0 && strcmp(node->op, "GRU") != 0 && strcmp(node->op, "RNN") != 0) return;
     if (*node->from->domain != '\0') return;
     int from[8], input[MOST_INPUTS], directions = 0, order = 0;
@@ -192,9 +198,9 @@ static void inputs_find(qs__import *one, qs__node *node) {
     for (int i = 0; i < MOST_INPUTS; i++)
         input[i] = -1;
     input[INPUT] = from[0], input[LENGTHS] = from[4], input[PEEPHOLES] = from[7];
-    input[STATE] = is_zero(one, from[5], 0) ? -1 : from[5];
-    input[CELL] = is_zero(one, from[6], 0) ? -1 : from[6];
-    if (!parameters_find(one, node, from + 1, input + WEIGHTS, &directions, &order)) {
+    input[STATE] = is_zero(one, from[5], 0, work) ? -1 : from[5];
+    input[CELL] = is_zero(one, from[6], 0, work) ? -1 : from[6];
+    if (!parameters_find(one, node, from + 1, work, input + WEIGHTS, &directions, &order)) {
         directions = 0;
         for (int i = WEIGHTS; i < MOST_INPUTS; i++)
             input[i] = i - WEIGHTS < 3 ? from[1 + i - WEIGHTS] : -1;
@@ -204,8 +210,9 @@ static void inputs_find(qs__import *one, qs__node *node) {
 }
 
 void qs__recurrent_find(qs__import *one) {
+    int64_t work = MOST_WORK;
     for (int n = 0; n < one->nodes && one->status == QS_OK; n++)
-        if (!one->node[n].dead) inputs_find(one, &one->node[n]);
+        if (!one->node[n].dead) inputs_find(one, &one->node[n], &work);
     qs__readers_count(one);
 }
 
@@ -297,8 +304,8 @@ static int by_direction(qs__import *one, const qs__node *node, const qs__value *
         qs__value own = *x, w = *qs__read_by(one, node, at);
         const qs__value *r = qs__read_by(one, node, at + 1), *input_bias = qs__read_by(one, node, at + 2),
                         *bias = qs__read_by(one, node, at + 3);
-        if (qs__rank(&w) != 2 || qs__rank(r) != 2 || !recurrence_of(one, node, 1, (int)node->setting, qs__extent(&w, 0), of) ||
-            qs__extent(r, 1) != of->hidden) {
+        if (qs__rank(&w) != 2 || qs__rank(r) != 2 || (bias && (qs__rank(bias) != 1 || qs__rank(input_bias) != 1)) ||
+            !recurrence_of(one, node, 1, (int)node->setting, qs__extent(&w, 0), of) || qs__extent(r, 1) != of->hidden) {
             qs__refuse_node(one, "weights of other extents than gates and states have");
             return -1;
         }
