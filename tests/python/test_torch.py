@@ -42,6 +42,20 @@ class Tagger(torch.nn.Module):
         return self.out(torch.relu(self.table(ids)))
 
 
+class Recurrent(torch.nn.Module):
+    """From the last states of both directions, or the mean of all states."""
+
+    def __init__(self, kind, last):
+        super().__init__()
+        self.table, self.out, self.last = torch.nn.Embedding(50, 8), torch.nn.Linear(12, 4), last
+        self.net = getattr(torch.nn, kind)(8, 6, 2, batch_first=True, bidirectional=True)
+
+    def forward(self, ids):
+        states, last = self.net(self.table(ids))
+        last = last[0] if isinstance(last, tuple) else last
+        return self.out(torch.cat([last[-2], last[-1]], 1) if self.last else states.mean(1))
+
+
 class Two(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -168,7 +182,8 @@ class RoundTrip(InFolder):
         self.assertEqual(caught.exception.missing + caught.exception.superfluous, [])
 
     def test_kinds_of_samples(self):
-        """Features, numbers to be learned, ids, tags, spans, two inputs: each is exported, trained and filled again, and computes the same."""
+        """Features, numbers to be learned, ids, tags, spans, recurrent networks, two inputs: each is exported, trained and filled again, and
+        computes the same."""
         random = numpy.random.default_rng(3)
         x = random.standard_normal((160, 6)).astype("f4")
         sums = (x @ random.standard_normal((6, 2))).astype("f4")
@@ -186,6 +201,8 @@ class RoundTrip(InFolder):
             "numbers": (features(2), numbers, {"x": x, "y": sums}, {"loss": "mse"}),
             "tags": (Tagger(4), hidden, {"ids": ids, "y": ids % 4}, {"rate": 0.3}),
             "spans": (Tagger(2), hidden, {"ids": marked, "y": numpy.stack([where, where], 1)}, {"rate": 0.3, "loss": "span"}),
+            "lstm": (Recurrent("LSTM", False), hidden, {"ids": marked, "y": where // 3}, {"rate": 0.3}),
+            "gru": (Recurrent("GRU", True), hidden, {"ids": marked, "y": where // 3}, {"rate": 0.3}),
             "two": (Two(), (numbers, torch.zeros(1, 3)), {"x": x, "z": x[:, :3], "y": sums.argmax(1)}, {}),
         }
         for name, (module, example, arrays, how) in cases.items():
