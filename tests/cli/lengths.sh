@@ -79,4 +79,21 @@ refused "a profile of one length" 'the profile knows one alone: profile with --l
 "$QSYNC" profile --estimate --cluster "$folder/../../examples/cluster-a.json" $job --lengths 16,64 --out "$work/estimate.json" > "$work/out" 2> "$work/err" ||
     { cat "$work/err"; fail "estimate"; }
 jq -e '[.lengths[].samples] | add == 67349' "$work/estimate.json" > "$work/out" || fail "an estimate does not count lengths"
+
+# An encoder of an ONNX file that leaves the length open: it takes that of the set, runs at several, and evaluates as it was trained.
+if [ -d "$QSYNC_DATA/text/wnut17" ] || [ -d "$QSYNC_DATA/wnut17" ]; then
+    printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' a b c d e f g h i '##a' '##b' '##e' '##i' '##n' '##o' '##r' '##s' '##t' . > "$work/vocab.txt"
+    bert=$(cd "$folder/../golden/onnx" && pwd)/bert-tokens.onnx
+    set="--dataset wnut17:vocab=$work/vocab.txt,length=11 --test-limit 60"
+    "$QSYNC" train --model "$bert" $set --lengths 8,11 --batch 4 --rate 0.01 --epochs 1 --train-limit 600 --out "$work/file" > "$work/out" 2> "$work/err" ||
+        { cat "$work/err"; fail "train a file at several lengths"; }
+    jq -e '[.lengths[] | .length] == [8, 11] and ([.lengths[].iteration_us.measured > 0] | all)' "$work/file/audit.json" > "$work/out" ||
+        { jq .lengths "$work/file/audit.json"; fail "a file did not run at every length"; }
+    jq -e '[.inputs[] | .length] == [11, 11, 11]' "$work/file/graph.json" > "$work/out" || { jq .inputs "$work/file/graph.json"; fail "the length is not the set's"; }
+    said=$(jq .test_accuracy "$work/file/result.json")
+    got=$("$QSYNC" eval "$work/file/weights.safetensors" $set --lengths 8,11 --json | jq .accuracy)
+    [ "$said" = "$got" ] || fail "eval of a file at several lengths says $got, training said $said"
+    refused "a list beyond the file's" 'the longest must be the length of the samples, 9' "$QSYNC" train --model "$bert:length=9" --lengths 6,11 \
+        --dataset "wnut17:vocab=$work/vocab.txt,length=9" --train-limit 64
+fi
 finish
