@@ -21,7 +21,7 @@ typedef struct export_work {
     qs_graph *graph;
     const qs_recipe **recipe;
     qs_tensor_table tensors;
-    float **channel; /* (nodes) of the calibration; NULL: none was needed */
+    qs_magnitudes seen; /* of the calibration; NULL: none was needed */
     qs_data_description set;
     float *trained, *statistics;
 } export_work;
@@ -43,7 +43,7 @@ static const option_row option_rows[] = {
     {OPTION(export_work, fp32, "fp32", NULL, "all in fp32, whatever the plan says")},
     {OPTION(export_work, dataset, "dataset", "NAME", "whose samples calibrate, whose normalisation is taken"), .usual = "the plan's"},
     {OPTION(export_work, samples, "samples", "N", "training samples that calibrate"), .standard = "1024", .minimum = 1},
-    {OPTION(export_work, batch, "batch", "N", "of them at a time"), .standard = "64", .minimum = 1},
+    {OPTION(export_work, batch, "batch", "N", "of them at a time, as a quantizer finds steps"), .usual = "the plan's, or 64", .minimum = 1},
     {OPTION(export_work, data_folder, "data", "FOLDER", "where the data sets are"), .usual = "$QSYNC_DATA"},
     {OPTION(export_work, backend, "backend", "NAME", "device backend that calibrates"), .standard = "cpu"},
     {OPTION_THREADS(export_work)},
@@ -176,11 +176,14 @@ static qs_status calibrated(export_work *work) {
     if (!work->dataset)
         return qs_fail(QS_USAGE, "operators of class %s read integers, whose steps come from samples: --dataset says of which set",
                        work->class_->class_name);
-    QS_TRY(qs_allocate((size_t)graph->nodes, sizeof *work->channel, &work->channel));
-    for (int n = 0; n < graph->nodes - 1; n++)
-        QS_TRY(qs_allocate((size_t)graph->node[n].shape.dim[1], sizeof **work->channel, &work->channel[n]));
+    QS_TRY(qs_allocate((size_t)graph->nodes, sizeof *work->seen.largest, &work->seen.largest));
+    QS_TRY(qs_allocate((size_t)graph->nodes, sizeof *work->seen.typical, &work->seen.typical));
+    for (int n = 0; n < graph->nodes - 1; n++) {
+        QS_TRY(qs_allocate((size_t)graph->node[n].shape.dim[1], sizeof(float), &work->seen.largest[n]));
+        QS_TRY(qs_allocate((size_t)graph->node[n].shape.dim[1], sizeof(float), &work->seen.typical[n]));
+    }
     snprintf(job.dataset, sizeof job.dataset, "%s", work->dataset);
-    job.batch = work->batch;
+    job.batch = work->batch > 0 ? work->batch : work->plan.job.batch > 0 && !work->plan.without_job ? work->plan.job.batch : 64;
     job.normalization = work->plan.job.normalization;
     const qs_calibration_options options = {.graph = graph,
                                             .trained = work->trained,
@@ -190,7 +193,7 @@ static qs_status calibrated(export_work *work) {
                                             .part = QS_PART_TRAINING,
                                             .samples = work->samples};
     QS_TRY(device_start(work->backend, work->threads, "all", &device));
-    const qs_status status = qs_calibrate(&options, device, work->channel, &seen);
+    const qs_status status = qs_calibrate(&options, device, &work->seen, &seen);
     qs_device_close(device);
     return status;
 }
@@ -204,7 +207,7 @@ static qs_status exported(export_work *work) {
     if (work->class_) QS_TRY(qs_plan_bind(&work->plan, work->class_->class_name, work->graph, &work->recipe));
     if (work->class_) QS_TRY(qs_tensors_bind(work->class_, work->graph, &work->tensors));
     if (work->class_) QS_TRY(calibrated(work));
-    if (work->channel) ranges = (qs_export_ranges){work->graph->nodes, work->channel};
+    if (work->seen.largest) ranges = (qs_export_ranges){work->graph->nodes, work->seen.largest, work->seen.typical};
     const qs_export_options options = {.form = strcmp(work->form, "training") == 0 ? QS_EXPORT_TRAINING : QS_EXPORT_INFERENCE,
                                        .fold = work->fold,
                                        .external = work->external,
@@ -214,7 +217,7 @@ static qs_status exported(export_work *work) {
                                        .recipe = work->recipe,
                                        .value = work->tensors.value,
                                        .parameter = work->tensors.parameter,
-                                       .ranges = work->channel ? &ranges : NULL};
+                                       .ranges = work->seen.largest ? &ranges : NULL};
     QS_TRY(qs_export_onnx(work->graph, work->trained, work->statistics, &options, work->out, &summary));
     return summary_print(work, &summary);
 }
@@ -226,9 +229,12 @@ qs_status verb_export(int argc, char **argv) {
     if (status == QS_OK && !done) status = exported(&work);
     free(work.own_weights);
     free(work.own_plan);
-    for (int n = 0; work.channel && n < work.graph->nodes; n++)
-        free(work.channel[n]);
-    free(work.channel);
+    for (int n = 0; work.seen.typical && n < work.graph->nodes; n++) {
+        free(work.seen.largest[n]);
+        free(work.seen.typical[n]);
+    }
+    free(work.seen.largest);
+    free(work.seen.typical);
     free(work.recipe);
     qs_tensor_table_release(&work.tensors);
     free(work.trained);

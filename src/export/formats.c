@@ -49,10 +49,15 @@ bool qs__is_transformed(const qs__writer *w) {
     return recipe && is_transformed(recipe);
 }
 
-const qs_recipe *qs__reduced(const qs__writer *w) {
-    const qs_recipe *recipe = w->recipe ? w->recipe[w->at] : NULL;
-    if (!recipe || qs__is_transformed(w)) return NULL;
+/* Of a node, where its forward part is written in other formats than fp32. */
+static const qs_recipe *reduced_at(const qs__writer *w, int node) {
+    const qs_recipe *recipe = w->recipe ? w->recipe[node] : NULL;
+    if (!recipe || is_transformed(recipe)) return NULL;
     return is_plain(recipe->forward.src.format) && is_plain(recipe->forward.weights.format) ? NULL : recipe;
+}
+
+const qs_recipe *qs__reduced(const qs__writer *w) {
+    return reduced_at(w, w->at);
 }
 
 /* The format that its weights are assigned to where ONNX has its type; else NULL. */
@@ -148,11 +153,18 @@ static int64_t place_in_memory(const qs__writer *w, int node, qs__layout layout,
     return c % value->positions * value->channels + c / value->positions;
 }
 
+/* Codes that stand in more bits than their format has: what is beyond their range is not cut off, and the step of a usual batch is the
+ * better one. */
+static float **ranges_of(const qs__writer *w, const qs_quantizer *quantizer, bool positive) {
+    const qs_export_ranges *ranges = w->options->ranges;
+    return ranges->typical && (positive || quantizer->format->bits < 8) ? ranges->typical : ranges->largest;
+}
+
 /* In shift groups: each channel has the step s_0 2^-group. Where every output reads one channel the weights take that power of two, and
  * codes have one step; else they have one for each channel. Weights of a transposed convolution have steps for the outputs of a group,
  * which all groups share: they can take none. */
-static void factor_in_groups(qs__writer *w, int node, qs__layout layout, const qs_format *codes, int groups, bool positive,
-                             qs__factor *out) {
+static void factor_in_groups(qs__writer *w, int node, qs__layout layout, const qs_format *codes, int groups, const float *range,
+                             bool positive, qs__factor *out) {
     const qs_parameter *weights = qs__parameter(w, QS_WEIGHTS);
     const int64_t channels = w->graph->node[node].shape.dim[1], axes = w->graph->node[node].shape.axes;
     const bool depthwise = weights && weights->shape.axes == 4 && weights->shape.dim[1] == 1 && !qs__node_at(w)->op->mirror;
@@ -161,7 +173,7 @@ static void factor_in_groups(qs__writer *w, int node, qs__layout layout, const q
     QS_GOTO(qs_allocate((size_t)channels, 1, &out->group));
     QS_GOTO(qs_allocate((size_t)channels, sizeof *each, &each));
     for (int64_t c = 0; c < channels; c++)
-        each[c] = w->options->ranges->channel[node][place_in_memory(w, node, layout, c)];
+        each[c] = range[place_in_memory(w, node, layout, c)];
     const float first = qs_shift_groups(codes, false, groups, channels, each, out->group);
     for (int64_t c = 0; c < channels; c++)
         each[c] = ldexpf(depthwise ? 1 : first, depthwise ? out->group[c] : -out->group[c]);
@@ -182,6 +194,14 @@ done:
     free(each);
 }
 
+/* The one step of a node's codes. */
+static double step_of(const qs__writer *w, int node, const qs_format *codes, const float *range) {
+    float absmax = 0;
+    for (int64_t c = 0; c < w->graph->node[node].shape.dim[1]; c++)
+        absmax = fmaxf(absmax, range[c]);
+    return (double)qs_step_of_absmax(codes, absmax);
+}
+
 qs__factor qs__factor_of(qs__writer *w, int input, qs__layout layout, const char *x, bool second) {
     const qs_recipe *recipe = qs__reduced(w);
     qs__factor out = {.name = x};
@@ -193,23 +213,55 @@ qs__factor qs__factor_of(qs__writer *w, int input, qs__layout layout, const char
         if (row >= 0) out.name = qs__onnx_cast(w, qs__onnx_cast(w, x, float_types[row].type), QS_ONNX_FLOAT);
         return out;
     }
-    if (!w->options->ranges || !w->options->ranges->channel[node]) {
+    if (!w->options->ranges || !w->options->ranges->largest[node]) {
         w->model.status = qs_fail(QS_MISMATCH, "operator %s reads %s in %s, whose largest magnitude is not known: calibrate with samples",
                                   qs__node_at(w)->name, w->graph->node[node].name, quantizer->format->name);
         return out;
     }
     const bool positive = never_negative(w->graph, node);
     const qs_format *codes = codes_of(recipe, quantizer, positive);
+    const float *range = ranges_of(w, quantizer, positive)[node];
     if (quantizer->granularity == QS_SHIFT_GROUPS) {
-        factor_in_groups(w, node, layout, codes, quantizer->shift_groups, positive, &out);
+        factor_in_groups(w, node, layout, codes, quantizer->shift_groups, range, positive, &out);
         return out;
     }
-    float absmax = 0;
-    for (int64_t c = 0; c < w->graph->node[node].shape.dim[1]; c++)
-        absmax = fmaxf(absmax, w->options->ranges->channel[node][c]);
-    out.step = (double)qs_step_of_absmax(codes, absmax);
+    out.step = step_of(w, node, codes, range);
     out.name = quantized(w, x, 0, qs__onnx_number(w, out.step), 0, positive);
     return out;
+}
+
+/* Whether all who read a node, also through pools of largest values and what is there in training only, put it into codes of one step. */
+static bool readers_step(const qs__writer *w, int node, double *step, bool *positive) {
+    const qs_graph *graph = w->graph;
+    int readers = 0;
+    for (int n = node + 1; n < graph->nodes; n++) {
+        const qs_node *reader = &graph->node[n];
+        for (int i = 0; i < reader->inputs; i++) {
+            if (reader->input[i] != node) continue;
+            readers++;
+            if (reader->op == qs_op_of("max_pool") || (reader->op->training_only && w->options->form == QS_EXPORT_INFERENCE)) {
+                if (!readers_step(w, n, step, positive)) return false;
+                continue;
+            }
+            const qs_recipe *recipe = reader->parameters > 0 ? reduced_at(w, n) : NULL;
+            const qs_quantizer *quantizer = recipe ? &recipe->forward.src : NULL;
+            if (!quantizer || quantizer->format->kind != QS_KIND_INTEGER || quantizer->granularity == QS_SHIFT_GROUPS) return false;
+            if (!w->options->ranges || !w->options->ranges->largest[node]) return false;
+            const bool never = never_negative(graph, node);
+            const double one = step_of(w, node, codes_of(recipe, quantizer, never), ranges_of(w, quantizer, never)[node]);
+            if (*step != 0 && (*step != one || *positive != never)) return false;
+            *step = one;
+            *positive = never;
+        }
+    }
+    return readers > 0;
+}
+
+const char *qs__as_read(qs__writer *w, const char *x) {
+    double step = 0;
+    bool positive = false;
+    if (!readers_step(w, w->at, &step, &positive) || w->model.status != QS_OK) return x;
+    return quantized(w, x, 0, qs__onnx_number(w, step), 0, positive);
 }
 
 /* ---- Weights ---------------------------------------------------------------------------------------------------------------------- */

@@ -36,6 +36,11 @@ typedef struct qs__factor {
  * values. */
 qs__factor qs__factor_of(qs__writer *w, int input, qs__layout layout, const char *x, bool second);
 
+/* A value that becomes a part of the node at hand, which keeps values as they are: in the codes that all who read the node put it into,
+ * where these have one step; else as it is. Codes of codes are the same, so nothing changes but that what computed the value sees a
+ * QuantizeLinear behind it, without which runtimes do not compute in integers. */
+const char *qs__as_read(qs__writer *w, const char *x);
+
 /* Weights [outputs, inner ...] and bias in the file's order of values. */
 typedef struct qs__weights {
     const qs_weights_place *place;

@@ -18,7 +18,8 @@ static int axis_of(const qs__writer *w, qs__layout layout) {
 
 void qs__write_concat(qs__writer *w) {
     const qs__layout layout = channels_layout(w);
-    qs__result(w, layout, qs__onnx_concat(w, axis_of(w, layout), qs__value_in(w, 0, layout), qs__value_in(w, 1, layout)));
+    const char *first = qs__as_read(w, qs__value_in(w, 0, layout)), *second = qs__as_read(w, qs__value_in(w, 1, layout));
+    qs__result(w, layout, qs__onnx_concat(w, axis_of(w, layout), first, second));
 }
 
 void qs__write_slice(qs__writer *w) {
@@ -81,8 +82,8 @@ void qs__write_flatten(qs__writer *w) {
     const bool image = src->axes == 4;
     qs_protobuf with = {0};
     qs__attribute_integer(&with, "axis", 1);
-    qs__result(w, image ? QS__CHANNELS_FIRST : QS__CHANNELS_LAST,
-               QS__NODE(w, "Flatten", &with, qs__value_in(w, 0, image ? QS__CHANNELS_FIRST : QS__CHANNELS_LAST)));
+    const char *x = qs__value_in(w, 0, image ? QS__CHANNELS_FIRST : QS__CHANNELS_LAST);
+    qs__result(w, image ? QS__CHANNELS_FIRST : QS__CHANNELS_LAST, QS__NODE(w, "Flatten", &with, qs__as_read(w, x)));
     if (!image) return;
     w->value[w->at].channels = src->dim[1];
     w->value[w->at].positions = src->dim[2] * src->dim[3];

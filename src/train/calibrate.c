@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Evaluation in any formats, and what it sees on the way: the largest magnitude of every channel of every value, which static steps of
- * quantizers are made from. */
+/* Evaluation in any formats, and what it sees on the way: the largest magnitude of every channel of every value, of all samples and the
+ * mean over batches, which static steps of quantizers are made from. */
 #include "train_internal.h"
 
 #include <math.h>
@@ -9,13 +9,23 @@
 typedef struct calibration {
     const qs_graph *graph;
     const qs__program *program;
-    float *const *channel; /* NULL: nothing is looked at */
+    const qs_magnitudes *seen; /* NULL: nothing is looked at */
     qs_status status;
 } calibration;
 
-static void absmax_add(int64_t count, int64_t channels, const float *values, float *channel) {
+/* A batch of a node's values. */
+static qs_status magnitudes_add(const calibration *one, int node, int64_t count, const float *values) {
+    const int64_t channels = one->graph->node[node].shape.dim[1];
+    float *batch = NULL;
+    QS_TRY(qs_allocate((size_t)channels, sizeof *batch, &batch));
     for (int64_t i = 0; i < count; i++)
-        channel[i % channels] = fmaxf(channel[i % channels], fabsf(values[i]));
+        batch[i % channels] = fmaxf(batch[i % channels], fabsf(values[i]));
+    for (int64_t c = 0; c < channels; c++) {
+        one->seen->largest[node][c] = fmaxf(one->seen->largest[node][c], batch[c]);
+        one->seen->typical[node][c] += batch[c];
+    }
+    free(batch);
+    return QS_OK;
 }
 
 /* What a pass of a node wrote as its output; conversions are no values of the model. */
@@ -33,7 +43,7 @@ static void step_observe(void *context, const qs_schedule *schedule, int index, 
     QS_GOTO(qs__executor_operand(one->program->executor, step, dst, &data));
     QS_GOTO(qs_allocate((size_t)count, sizeof *values, &values));
     qs_convert_to_fp32(operand->format, count, data, values);
-    absmax_add(count, one->graph->node[step->node].shape.dim[1], values, one->channel[step->node]);
+    status = magnitudes_add(one, step->node, count, values);
 done:
     free(data);
     free(values);
@@ -48,21 +58,25 @@ static qs_status inputs_observe(calibration *one) {
         float *values = NULL;
         if (one->graph->samples.input[i].type == QS_INPUT_I32) continue;
         QS_TRY(qs__executor_copy(one->program->executor, schedule->input[i], &values));
-        absmax_add(count, shape->dim[1], values, one->channel[i]);
+        const qs_status status = magnitudes_add(one, i, count, values);
         free(values);
+        QS_TRY(status);
     }
     return QS_OK;
 }
 
-/* Values that no pass of their own writes are those of their first input: of flatten, of a relu that a normalisation does. A flattened
- * image's features are its channels again and again. */
-static void names_fill(const qs_graph *graph, float *const *channel) {
+/* Sums over batches become means. Values that no pass of their own writes are those of their first input: of flatten, of a relu that a
+ * normalisation does. A flattened image's features are its channels again and again. */
+static void magnitudes_finish(const qs_graph *graph, int64_t batches, const qs_magnitudes *seen) {
+    for (int n = 0; n < graph->nodes - 1; n++)
+        for (int64_t c = 0; c < graph->node[n].shape.dim[1]; c++)
+            seen->typical[n][c] /= (float)batches;
     for (int n = graph->samples.inputs; n < graph->nodes - 1; n++) {
         const qs_node *node = &graph->node[n];
         const int64_t from = graph->node[node->input[0]].shape.dim[1];
         if (!qs_graph_is_name(graph, n) && !node->op->training_only) continue;
         for (int64_t c = 0; c < node->shape.dim[1]; c++)
-            channel[n][c] = channel[node->input[0]][c % from];
+            seen->largest[n][c] = seen->largest[node->input[0]][c % from], seen->typical[n][c] = seen->typical[node->input[0]][c % from];
     }
 }
 
@@ -72,19 +86,19 @@ static qs_status samples_run(calibration *one, const qs_dataset *set, qs__sums *
     int64_t *indices = NULL;
     qs_status status;
     QS_TRY(qs_allocate((size_t)batch, sizeof *indices, &indices));
-    if (one->channel) qs_executor_observe(program->executor, step_observe, one);
+    if (one->seen) qs_executor_observe(program->executor, step_observe, one);
     for (int64_t at = 0; at < set->count; at += batch) {
         const int64_t count = set->count - at < batch ? set->count - at : batch;
         const qs_run run = {.samples = count, .global_samples = count, .loss_scale = 1, .first_sample = at};
         for (int64_t i = 0; i < count; i++)
             indices[i] = at + i;
         QS_GOTO(qs_executor_load(program->executor, one->graph, set, NULL, indices, count));
-        if (one->channel) QS_GOTO(inputs_observe(one));
+        if (one->seen) QS_GOTO(inputs_observe(one));
         QS_GOTO(qs_executor_run(program->executor, &run));
         QS_GOTO(one->status);
         QS_GOTO(qs__sums_add(sums, program, set, indices, count));
     }
-    if (one->channel) names_fill(one->graph, one->channel);
+    if (one->seen && set->count > 0) magnitudes_finish(one->graph, (set->count + batch - 1) / batch, one->seen);
 done:
     free(indices);
     return status;
@@ -115,13 +129,13 @@ static qs_status recipes_to_nearest(const qs_graph *graph, const qs_recipe *cons
     return QS_OK;
 }
 
-qs_status qs_calibrate(const qs_calibration_options *options, qs_device *device, float *const *channel, qs_evaluation *out) {
+qs_status qs_calibrate(const qs_calibration_options *options, qs_device *device, const qs_magnitudes *seen, qs_evaluation *out) {
     const qs_graph *graph = options->graph;
     const qs_recipe **recipe = NULL;
     qs__formats formats = {.half = options->half ? options->half : qs_format_of("fp32")};
     const qs__kernels kernels = {.device = device};
     qs__program program = {0};
-    calibration one = {.graph = graph, .program = &program, .channel = channel};
+    calibration one = {.graph = graph, .program = &program, .seen = seen};
     qs_dataset set = {0};
     qs_memory *memory = NULL;
     qs_comm *comm = NULL;

@@ -276,7 +276,7 @@ TEST(integers_stand_as_onnx_runtime_wants_them) {
     exported_model one = exported_model_make("lenet5");
     const qs_recipe recipe = recipe_of("int8/bf16");
     const qs_recipe **recipes = recipes_uniform(one.graph, &recipe);
-    const qs_export_ranges ranges = {one.graph->nodes, one.channel};
+    const qs_export_ranges ranges = {one.graph->nodes, one.channel, NULL};
     qs_export_summary summary;
     char *file;
     const bytes graph = part_of(exported(&one, (qs_export_options){.recipe = recipes, .ranges = &ranges}, &file, &summary), GRAPH, 0);
@@ -310,12 +310,40 @@ TEST(integers_stand_as_onnx_runtime_wants_them) {
     exported_model_release(&one);
 }
 
+/* What meets in a Concat that codes of one step are made of stands in these codes before, so that runtimes see a quantizer behind what
+ * computes it; a pool between them changes none. */
+TEST(codes_stand_before_concats) {
+    exported_model one = exported_model_make("squeezenet");
+    const qs_recipe recipe = recipe_of("int8/bf16");
+    const qs_recipe **recipes = recipes_uniform(one.graph, &recipe);
+    const qs_export_ranges ranges = {one.graph->nodes, one.channel, NULL};
+    qs_export_summary summary;
+    char *file;
+    const bytes graph = part_of(exported(&one, (qs_export_options){.recipe = recipes, .ranges = &ranges}, &file, &summary), GRAPH, 0);
+    int coded = 0;
+    for (int n = 0; part_of(graph, NODE, n).at; n++) {
+        const bytes concat = part_of(graph, NODE, n);
+        if (!is_text(part_of(concat, OP, 0), "Concat")) continue;
+        for (int i = 0; i < 2; i++)
+            for (int m = 0; m < n; m++) {
+                const bytes maker = part_of(graph, NODE, m), made = part_of(maker, 2, 0), read = part_of(concat, NODE_INPUT, i);
+                if (made.end - made.at != read.end - read.at || memcmp(made.at, read.at, (size_t)(read.end - read.at)) != 0) continue;
+                coded += is_text(part_of(maker, OP, 0), "DequantizeLinear");
+            }
+    }
+    assert_int_equal(nodes_of(graph, "Concat"), 8);
+    assert_int_equal(coded, 14); /* the last one is averaged */
+    free(recipes);
+    free(file);
+    exported_model_release(&one);
+}
+
 /* Weights [I, O/groups, kh, kw] of a transposed convolution keep that order; each output channel of a group has a step, along axis 1. */
 TEST(transposed_convolutions_have_formats) {
     exported_model one = exported_model_make(window_models[0]);
     const qs_recipe recipe = recipe_of("int8/bf16");
     const qs_recipe **recipes = recipes_uniform(one.graph, &recipe);
-    const qs_export_ranges ranges = {one.graph->nodes, one.channel};
+    const qs_export_ranges ranges = {one.graph->nodes, one.channel, NULL};
     qs_export_summary summary;
     char *file;
     const bytes graph = part_of(exported(&one, (qs_export_options){.recipe = recipes, .ranges = &ranges}, &file, &summary), GRAPH, 0);
@@ -413,4 +441,5 @@ TEST(refusals) {
 
 TEST_MAIN_WITH(set_up, tear_down, weights_keep_names_and_values, a_batch_of_any_size_goes_in, forms_differ_in_norms_and_dropout,
                values_may_lie_beside, equal_runs_give_equal_bytes, every_model_is_written, integers_stand_as_onnx_runtime_wants_them,
-               transposed_convolutions_have_formats, assigned_tensors_do_not_fold, narrow_formats_raise_the_opset, refusals)
+               codes_stand_before_concats, transposed_convolutions_have_formats, assigned_tensors_do_not_fold,
+               narrow_formats_raise_the_opset, refusals)

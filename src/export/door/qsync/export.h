@@ -22,10 +22,12 @@ typedef enum qs_export_form {
 
 enum { QS_EXPORT_LEAST_OPSET = 17, QS_EXPORT_MOST_OPSET = 23 };
 
-/* The largest magnitude of each channel (axis 1) of every node's output, over the samples of a calibration. */
+/* Magnitudes of each channel (axis 1) of every node's output over the samples of a calibration. Where codes have room beyond their format
+ * (docs/export.md) a step is made from the typical ones, else from the largest. */
 typedef struct qs_export_ranges {
     int nodes;
-    float **channel; /* (nodes) of each as many as its output has channels; NULL: not known */
+    float **largest; /* (nodes) of each as many as its output has channels; NULL: not known */
+    float **typical; /* the largest of a batch, the mean over batches; NULL: as `largest` */
 } qs_export_ranges;
 
 typedef struct qs_export_options {

@@ -343,10 +343,15 @@ typedef struct qs_calibration_options {
     const qs_recipe *const *recipe; /* (nodes) in these formats (qs_plan_bind); NULL: fp32 */
     const qs_format *half;          /* the class's half storage format; NULL: fp32 */
 } qs_calibration_options;
+/* What values reach: an array for each node, of as many numbers as its output has channels (axis 1). */
+typedef struct qs_magnitudes {
+    float **largest; /* of all samples */
+    float **typical; /* the largest of a batch, its mean over batches: what a quantizer finds that has a step for each batch */
+} qs_magnitudes;
 /* Evaluation by running statistics in any formats, on one process: integers take the steps of each batch, all is rounded to the nearest.
- * channel, unless NULL, has an array for each node, of as many numbers as its output has channels (axis 1), zeros at the start: the
- * largest magnitude of each is added to it, of inputs too, but for integers. No measures beside loss and accuracy. */
-QS_API qs_status qs_calibrate(const qs_calibration_options *options, qs_device *device, float *const *channel, qs_evaluation *out);
+ * seen, unless NULL, has arrays of zeros for all nodes but the loss, and is filled, for inputs too, but for integers. No measures beside
+ * loss and accuracy. */
+QS_API qs_status qs_calibrate(const qs_calibration_options *options, qs_device *device, const qs_magnitudes *seen, qs_evaluation *out);
 
 /* ---- Loss landscape ------------------------------------------------------------------------------------------------------------- */
 
