@@ -57,4 +57,73 @@ TEST(quotients_of_zero) {
     }
 }
 
-TEST_MAIN(positions_behind_the_first_rows, a_parameter_of_two_operators, parameters_of_one_number, quotients_of_zero)
+/* By today's exporter of PyTorch (tests/golden/make_dynamo.py): what a mask is gathered to by sample and position says which positions
+ * count; matrices that it turned and gave numbers have their names and shapes again; the row of token types that all positions read is a
+ * row of the table; keys of several heads are repeated. That they compute what they should, test_onnx_import says. */
+TEST(files_of_the_new_exporter) {
+    qs_onnx_imported bert = imported("dynamo-bert.onnx:length=8"), gpt2 = imported("dynamo-gpt2.onnx:length=8"),
+                     llama = imported("dynamo-llama.onnx:length=8"), vit = imported("dynamo-vit.onnx"),
+                     fixed = imported("dynamo-vit-fixed.onnx");
+    const qs_shape inner = qs_shape_of(2, (int64_t)24, (int64_t)16), types = qs_shape_of(2, (int64_t)2, (int64_t)16);
+    assert_true(qs_shape_equal(&tensor_that(&bert, ".encoder.layer.0.intermediate.dense.weight")->tensor.shape, &inner));
+    assert_true(qs_shape_equal(&tensor_that(&bert, ".token_type_embeddings.weight")->tensor.shape, &types));
+    assert_true(has_tensor(&llama, "model.model.layers.0.self_attn.q_proj.weight"));
+    assert_true(has_tensor(&fixed, "encoder.layers.encoder_layer_0.self_attention.in_proj_weight"));
+    const qs_onnx_imported *all[] = {&bert, &gpt2, &llama, &vit, &fixed};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        assert_int_equal(operators_of(all[i], "attention"), all[i] != &llama); /* with rotations between its heads are not side by side */
+        for (size_t t = 0; t < all[i]->weights.count; t++)
+            assert_true(strncmp(all[i]->weights.tensors[t].name, "val_", 4) != 0);
+    }
+    assert_int_equal(operators_of(&llama, "rms_norm"), 3);
+    assert_int_equal(operators_of(&llama, "expand"), 2);
+    qs_onnx_imported_release(&bert);
+    qs_onnx_imported_release(&gpt2);
+    qs_onnx_imported_release(&llama);
+    qs_onnx_imported_release(&vit);
+    qs_onnx_imported_release(&fixed);
+}
+
+/* 0, 1, ... of the samples: y gathers from x [N,4] in one row what stands `step` elements behind the sample before, or adds the number. */
+static qs_status imported_samples(int64_t step, qs_onnx_imported *out) {
+    const int64_t extent[] = {1, 4}, columns[] = {0, 1, 2, 3};
+    bytes graph = graph_begin(), shape = node_of("Shape", "x", "shape"), as_float = node_of("Cast", "column", "real");
+    put_message(&shape, 5, attribute_int("end", 1));
+    put_message(&as_float, 5, attribute_int("to", QS_ONNX_FLOAT));
+    put_message(&graph, 5, tensor_of("zero", QS_ONNX_INT64, 0, NULL, &(int64_t){0}, 8));
+    put_message(&graph, 5, tensor_of("one", QS_ONNX_INT64, 0, NULL, &(int64_t){1}, 8));
+    put_message(&graph, 5, tensor_of("step", QS_ONNX_INT64, 0, NULL, &step, 8));
+    put_message(&graph, 5, integers_of("last", 1, (const int64_t[]){1}));
+    put_message(&graph, 5, integers_of("flat", 1, (const int64_t[]){-1}));
+    put_message(&graph, 5, tensor_of("columns", QS_ONNX_INT64, 2, extent, columns, sizeof columns));
+    put_message(&graph, 1, shape);
+    put_message(&graph, 1, node_of("Squeeze", "shape", "count"));
+    put_message(&graph, 1, node_of("Range", "zero,count,one", "samples"));
+    put_message(&graph, 1, node_of("Mul", "samples,step", "starts"));
+    put_message(&graph, 1, node_of("Unsqueeze", "starts,last", "column"));
+    if (step > 0) {
+        put_message(&graph, 1, node_of("Add", "column,columns", "places"));
+        put_message(&graph, 1, node_of("Reshape", "x,flat", "row"));
+        put_message(&graph, 1, node_of("Gather", "row,places", "y"));
+    } else {
+        put_message(&graph, 1, as_float);
+        put_message(&graph, 1, node_of("Add", "x,real", "y"));
+    }
+    return imported_bytes(model_of(graph, 8, 18), out);
+}
+
+/* Strides that change nothing, as the exporter writes them behind means over images, are gone; others, and sums, are not guessed. */
+TEST(numbers_of_samples) {
+    qs_onnx_imported out;
+    assert_ok(imported_samples(4, &out));
+    assert_int_equal(out.graph.operators, 1); /* a model has one at least: x as it is */
+    assert_string_equal(out.graph.operator_[0].op, "affine");
+    qs_onnx_imported_release(&out);
+    assert_refused(imported_samples(2, &out), QS_UNSUPPORTED, "Gather: by numbers that depend on the batch");
+    qs_onnx_imported_release(&out);
+    assert_refused(imported_samples(-1, &out), QS_UNSUPPORTED, "Add: of a value and numbers that depend on the batch");
+    qs_onnx_imported_release(&out);
+}
+
+TEST_MAIN(files_of_the_new_exporter, numbers_of_samples, positions_behind_the_first_rows, a_parameter_of_two_operators,
+          parameters_of_one_number, quotients_of_zero)

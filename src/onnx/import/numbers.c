@@ -117,10 +117,33 @@ static bool torch_name(const qs_onnx_node *node, char name[QS_ONNX_MAX_NAME]) {
     return found;
 }
 
+/* Whether a path is the text, where that has underlines in the places of dots, and nothing follows but an end of an argument. */
+static bool is_mangled(const char *path, const char *text) {
+    for (; *path; path++, text++)
+        if (*text != *path && !(*path == '.' && *text == '_')) return false;
+    return *text == ',' || *text == ')';
+}
+
+/* The same by the bias, the third argument, where the file has one: its name says where the dots are. */
+static bool torch_name_by_bias(const qs__import *one, const qs_onnx_node *node, char name[QS_ONNX_MAX_NAME]) {
+    const char *weights = strstr(node->call, ", %p_"), *bias = weights ? strstr(weights + 1, ", %p_") : NULL;
+    if (!bias) return false;
+    for (int v = 0; v < one->values; v++) {
+        const char *is = one->value[v].name;
+        const size_t stem = strlen(is) > 4 ? strlen(is) - 4 : 0; /* before "bias" */
+        if (stem == 0 || strcmp(is + stem, "bias") != 0 || !is_mangled(is, bias + strlen(", %p_"))) continue;
+        if (stem + sizeof "weight" > QS_ONNX_MAX_NAME) return false;
+        snprintf(name, QS_ONNX_MAX_NAME, "%.*sweight", (int)stem, is);
+        return is_mangled(name, weights + strlen(", %p_"));
+    }
+    return false;
+}
+
 void qs__torch_weights(qs__import *one, const qs__node *node, qs__value *matrix) {
     char name[QS_ONNX_MAX_NAME];
     const char *called = matrix->from ? matrix->from : matrix->name;
     if (!matrix->parameter || qs__rank(matrix) != 2 || strncmp(called, "val_", 4) != 0 || !torch_name(node->from, name)) return;
+    torch_name_by_bias(one, node->from, name);
     static const int turned[] = {1, 0};
     qs__value weights = *matrix;
     qs__layout_transpose(&weights.layout, 2, turned);
@@ -215,8 +238,19 @@ int64_t qs__sample_step(qs__import *one, int value) {
     return 0;
 }
 
+/* The same of a mask whose samples stand one behind the other in one axis, by the place where each begins. */
+static bool gathers_own_places(qs__import *one, const qs__node *node) {
+    const qs__value *data = qs__read_by(one, node, 0);
+    const qs__node *seen = data && data->producer >= 0 ? &one->node[data->producer] : NULL;
+    if (!seen || (strcmp(seen->op, "Flatten") != 0 && strcmp(seen->op, "Reshape") != 0) || qs__int(one, node, "axis", 0) != 0) return false;
+    const qs_onnx_value *before = &one->model->graph.value[seen->input[0]];
+    return before->rank > 0 && qs_onnx_extent_is_batch(&before->extent[0]) && qs__rank(data) > 0 &&
+           qs__sample_step(one, node->input[1]) == qs__extent(data, 0);
+}
+
 /* Exporters write mask[sample, position] as a gathering by both numbers: every sample reads its own, as if there were one sample. */
 static bool gathers_own_sample(qs__import *one, const qs__node *node) {
+    if (strcmp(node->op, "Gather") == 0) return gathers_own_places(one, node);
     const qs__value *index = qs__read_by(one, node, 1);
     if (strcmp(node->op, "GatherND") != 0 || !index || index->producer < 0 || qs__int(one, node, "batch_dims", 0) != 0) return false;
     const qs__node *joined = &one->node[index->producer];

@@ -440,7 +440,7 @@ void qs__import_Gather(qs__import *one, const qs__node *node) {
     if (!from || !ids || from->kind == QS__UNKNOWN || ids->kind == QS__UNKNOWN) return;
     const int axis = qs__axis_at(one, qs__int(one, node, "axis", 0), qs__rank(from));
     if (ids->of_batch) {
-        if (!(from->kind == QS__NUMBERS && qs__evaluate(one, node)) && !all_in_order(one, node, from, ids))
+        if (!(from->kind == QS__NUMBERS && qs__evaluate(one, node)) && !qs__mask_node(one, node) && !all_in_order(one, node, from, ids))
             qs__refuse_node(one, "by numbers that depend on the batch");
         return;
     }
