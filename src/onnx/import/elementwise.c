@@ -278,10 +278,15 @@ static void apply(qs__import *one, const qs__node *node, pair kind, qs__value *x
     else if (!single)
         source = qs__seen(one, x, qs__layout_count(&x->layout) / values, &shape);
     numbers->layout = ordered;
-    if (all && kind == ADD && numbers->parameter && shape.axes == 3 && numbers->rows != 0) {
+    const bool one_row = channels && numbers->rows != 0 && values == numbers->tensor->dim[1];
+    if (one_row) { /* of a table, for all positions */
+        shape = qs_shape_of(3, (int64_t)1, values, qs__layout_count(&x->layout) / values);
+        source = qs__seen_as(one, x, &shape);
+    }
+    if ((all || one_row) && kind == ADD && numbers->parameter && shape.axes == 3 && numbers->rows != 0) {
         const int made = qs__make(one, "positions", numbers, 1, &source, shape);
         qs__set(one, made, "vocabulary", (double)numbers->rows);
-        if (numbers->same_row) qs__set(one, made, "sequences", (double)shape.dim[2]); /* of one position each */
+        if (numbers->same_row || one_row) qs__set(one, made, "sequences", (double)shape.dim[2]); /* of one position each */
         qs__row(one, made)->offset = (int)numbers->first;
         qs__give(one, made, "weights", numbers);
         qs__flow(qs__made_by(one, node, 0), made, shape, &x->layout);
