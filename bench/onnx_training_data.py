@@ -51,6 +51,10 @@ def ids(draw, kinds, length, bound):
 def main():
     with open(sys.argv[1]) as file:
         graph = json.load(file)
+    length_of = {one["extents"][0]: one["length"] for one in graph["inputs"] if "length" in one}  # an extent that varies, at its bound
+    for one in graph["inputs"]:
+        one["extents"] = [length_of.get(extent, extent) for extent in one["extents"]]
+    graph["target"]["extent"] = length_of.get(graph["target"].get("extent"), graph["target"].get("extent", 1))
     samples, draw, target = int(sys.argv[3]), random.Random(7), graph["target"]
     kinds = [draw.randrange(KINDS if target.get("classes", KINDS) >= KINDS else 2) for _ in range(samples)]
     names, rows = [], None
@@ -76,7 +80,7 @@ def main():
                 else:
                     rows = some = ids(draw, kinds, length, one["bound"])
                 entry(archive, name, "<i4", [samples, length], array.array("i", (value for row in some for value in row)).tobytes())
-        kind_of, extent = target["kind"], target.get("extent", 1)
+        kind_of, extent = target["kind"], target["extent"]
         if kind_of == "class":
             entry(archive, "target", "<i4", [samples], array.array("i", kinds).tobytes())
         elif kind_of == "span":
