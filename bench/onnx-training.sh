@@ -6,6 +6,7 @@
 # Where a data set fits the model's input it is taken, else samples with a rule are made (onnx_training_data.py). Models whose file holds one
 # number for all weights draw them anew. Small models are profiled, and what is predicted is their plans'; of the others (BENCH_TIMES=no),
 # whose profile would take long, it is what `inspect --memory` lowers.
+# BENCH_LARGE=yes: also VGG-19, of 144 million parameters, of which two ranks take 6 GiB and a long time.
 # BENCH_MODELS: the folder of models ($QSYNC_TEST_DATA/onnx/models); BENCH_ONLY: names of those to run, nothing is then written;
 # BENCH_TIMES=yes: profiles of all, and how long an iteration was predicted and measured to take, on a machine that does nothing else;
 # BENCH_OUT: a run goes on with what is there; remove the folder to start anew; BENCH_PYTHON: Python 3, without any package.
@@ -15,7 +16,7 @@ bench_name=onnx-training
 . bench/common.sh
 . tools/launch.sh
 [ -n "${QSYNC_DATA:-}" ] || export QSYNC_DATA="${QSYNC_TEST_DATA:-../shared/data}"
-: "${BENCH_MODELS:=$QSYNC_DATA/onnx/models}" "${BENCH_ONLY=}" "${BENCH_TIMES:=no}" "${BENCH_OUT:=run/$bench_name}" "${BENCH_PYTHON:=python3}"
+: "${BENCH_MODELS:=$QSYNC_DATA/onnx/models}" "${BENCH_ONLY=}" "${BENCH_TIMES:=no}" "${BENCH_LARGE:=no}" "${BENCH_OUT:=run/$bench_name}" "${BENCH_PYTHON:=python3}"
 [ -d "$BENCH_MODELS" ] || { echo "bench: $BENCH_MODELS is not there: BENCH_MODELS says where the models are" >&2; exit 1; }
 small=tests/golden/onnx out=$BENCH_OUT
 mkdir -p "$out"
@@ -52,8 +53,8 @@ $BENCH_MODELS/light/light_inception_v1.onnx clothes:size=224 2 0.001 --weights-n
 $BENCH_MODELS/light/light_squeezenet.onnx clothes:size=224 2 0.001 --weights-new *
 $BENCH_MODELS/light/light_resnet50.onnx clothes:size=224 2 0.0005 --weights-new *
 $BENCH_MODELS/light/light_bvlc_alexnet.onnx clothes:size=224 2 0.0003 --weights-new *
-$BENCH_MODELS/light/light_vgg19.onnx clothes:size=224 1 0.0001 --weights-new *
 END
+    [ "$BENCH_LARGE" = no ] || echo "$BENCH_MODELS/light/light_vgg19.onnx clothes:size=224 1 0.0001 --weights-new *"
 }
 
 class() { # name role formats
