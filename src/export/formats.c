@@ -243,7 +243,7 @@ static bool readers_step(const qs__writer *w, int node, double *step, bool *posi
                 if (!readers_step(w, n, step, positive)) return false;
                 continue;
             }
-            const qs_recipe *recipe = reader->parameters > 0 ? reduced_at(w, n) : NULL;
+            const qs_recipe *recipe = reader->op->kind == QS_ADJUSTABLE && reader->parameters > 0 ? reduced_at(w, n) : NULL;
             const qs_quantizer *quantizer = recipe ? &recipe->forward.src : NULL;
             if (!quantizer || quantizer->format->kind != QS_KIND_INTEGER || quantizer->granularity == QS_SHIFT_GROUPS) return false;
             if (!w->options->ranges || !w->options->ranges->largest[node]) return false;
