@@ -132,9 +132,12 @@ static bool torch_name_by_bias(const qs__import *one, const qs_onnx_node *node, 
         const char *is = one->value[v].name;
         const size_t stem = strlen(is) > 4 ? strlen(is) - 4 : 0; /* before "bias" */
         if (stem == 0 || strcmp(is + stem, "bias") != 0 || !is_mangled(is, bias + strlen(", %p_"))) continue;
-        if (stem + sizeof "weight" > QS_ONNX_MAX_NAME) return false;
-        snprintf(name, QS_ONNX_MAX_NAME, "%.*sweight", (int)stem, is);
-        return is_mangled(name, weights + strlen(", %p_"));
+        char found[QS_ONNX_MAX_NAME];
+        if (stem + sizeof "weight" > sizeof found) return false;
+        snprintf(found, sizeof found, "%.*sweight", (int)stem, is);
+        if (!is_mangled(found, weights + strlen(", %p_"))) return false;
+        memcpy(name, found, sizeof found);
+        return true;
     }
     return false;
 }
