@@ -27,7 +27,7 @@ experiment=$(cd "$(dirname "$0")" && pwd)
     "${VIT_RATE:=1e-3}" "${DECODER_MODEL:=gpt2:layers=4,hidden=128,heads=4,inner=512,vocab=256,dropout=0}" "${DECODER_BATCH:=8}" \
     "${DECODER_SAMPLES:=8192}" "${DECODER_EPOCHS:=1}" "${DECODER_RATE:=2e-3}" "${DECODER_SETS:=tinyshakespeare wikitext2}" \
     "${FORMATS:=fp32=fp32 bf16=bf16 int8=int8:tensor W4A4G4=int4:shift4 W6A6G6=int6:shift4}" "${VIT_NORMS:=ln l1ln}" "${DECODER_NORMS:=ln}" \
-    "${DEMOTE_RATIOS:=0.4 0.8 1}" "${DEMOTE_SEEDS:=1 2}" "${DEMOTE_SST2:=sst2:length=32 32 2048 872 1 2e-4}"
+    "${DEMOTE_RATIOS:=0 0.4 0.8 1}" "${DEMOTE_SEEDS:=1 2}" "${DEMOTE_SST2:=sst2:length=32 32 2048 872 1 2e-4}"
 out=$TRANSFORMERS_OUT
 mkdir -p "$out"
 cached=${XDG_CACHE_HOME:-${HOME:-}/.cache}/qsync/minilm/model.safetensors
@@ -119,6 +119,11 @@ summarise() { # KIND [RUN]
             -f "experiments/transformers/$1.jq"
     fi
 }
+# merge COLUMNS NEW OLD: rows that differ in their first columns, in order; of two that do not, the new one. Runs may have been made elsewhere.
+merge() {
+    head -n 1 "$2"
+    awk -F, -v columns="$1" '{ key = ""; for (i = 1; i <= columns; i++) key = key FS $i } !seen[key]++ && FNR > 1' "$2" "$3" | LC_ALL=C sort
+}
 collect() (
     flock 9 # lanes write the same files
     touch "$out/formats.csv" "$out/demote.csv"
@@ -126,8 +131,9 @@ collect() (
         [ -d "$out/$kind" ] || continue
         {
             summarise $kind
-            find "$out/$kind" -name 'done' | sort | while read -r finished; do summarise $kind "${finished%/done}"; done
-        } | publish $kind.csv
+            find "$out/$kind" -name 'done' | while read -r finished; do summarise $kind "${finished%/done}"; done
+        } > "$out/$kind.new"
+        merge "$(if [ $kind = formats ]; then echo 5; else echo 3; fi)" "$out/$kind.new" "$(results_of $kind)" | publish $kind.csv
     done
     jq -nr -L experiments --rawfile formats "$(results_of formats)" --rawfile demote "$(results_of demote)" -f experiments/transformers/table.jq | publish table.md
 ) 9> "$out/lock"
