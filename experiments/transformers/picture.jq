@@ -15,5 +15,5 @@ include "transformers/order";
           data: [range($formats | length) as $i | [$runs[] | select(.set == $set and .format == $formats[$i] and .norm == $norms[$n]) | against($set; $key; f)] as $all
               | select($all != []) | [$i * (($norms | length) + 1) + $n * 0.5, ($all | mean), ($all | min), ($all | max)]]}]};
   {width: 900, height: (260 * ([$sets | length, 1] | max)), panels: [$sets[] as $set
-      | if $set == "cifar10" then panel($set; "Vision transformer, CIFAR-10: accuracy less that of fp32"; "points"; "test_accuracy"; 100 * (.now - .fp32))
+      | if $set | of_images then panel($set; "Vision transformer, \($set | ltrimstr("cifar10-")) epochs of CIFAR-10: accuracy less that of fp32"; "points"; "test_accuracy"; 100 * (.now - .fp32))
         else panel($set; "Decoder, \($set): perplexity above that of fp32"; "per cent"; "test_perplexity"; 100 * (.now / .fp32 - 1)) end]}

@@ -156,8 +156,8 @@ format_run() { # SET FORMAT=RECIPE NORM SEED
     [ ! -f "$run/done" ] || return 0
     mkdir -p "$out/formats/$set"
     case $set in
-    cifar10) model=$VIT_MODEL,norm=$norm dataset=cifar10 shape="--input 3x32x32 --classes 10"
-        options="--batch $VIT_BATCH --epochs $VIT_EPOCHS --train-limit $VIT_SAMPLES --rate $VIT_RATE --schedule cosine --no-augmentation" ;;
+    cifar10-*) model=$VIT_MODEL,norm=$norm dataset=cifar10 shape="--input 3x32x32 --classes 10"
+        options="--batch $VIT_BATCH --epochs ${set#*-} --train-limit $VIT_SAMPLES --rate $VIT_RATE --schedule cosine --no-augmentation" ;;
     *) model=$DECODER_MODEL,norm=$norm dataset=$set:vocab=bytes,length=128 shape=''
         options="--batch $DECODER_BATCH --epochs $DECODER_EPOCHS --train-limit $DECODER_SAMPLES --rate $DECODER_RATE --schedule linear --test-limit 1000" ;;
     esac
@@ -216,7 +216,7 @@ demote() {
 for part; do
     case $part in
     finetune) finetune ;;
-    vit) lanes format_run "$(format_cells "$VIT_NORMS" cifar10)" ;;
+    vit) lanes format_run "$(format_cells "$VIT_NORMS" "cifar10-$VIT_EPOCHS")" ;;
     decoder)
         # shellcheck disable=SC2086
         lanes format_run "$(format_cells "$DECODER_NORMS" $DECODER_SETS)" ;;

@@ -12,7 +12,7 @@ def paired($all; $key; $scale; $digits): map(. as $one | $all[] | select(.format
         and .diverged == "false" and $one.diverged == "false") | (($one[$key] | tonumber) - (.[$key] | tonumber)) * $scale)
     | if length == 0 or all(. == 0) then "" elif length == 1 then .[0] | fixed($digits) else "\(mean | fixed($digits)) ± \(deviation / (length | sqrt) | fixed($digits))" end;
 
-def of_set($all): .[0].set as $set | (if $set == "cifar10" then ["test_accuracy", 100, 2, "test accuracy, %"] else ["test_perplexity", 1, 3, "perplexity of a byte"] end)
+def of_set($all): .[0].set as $set | (if $set | of_images then ["test_accuracy", 100, 2, "test accuracy, %"] else ["test_perplexity", 1, 3, "perplexity of a byte"] end)
         as [$key, $scale, $digits, $what]
     | "\n## \($set), \([.[].steps | select(. != "") | tonumber] | max // 0) steps\n", (["format", "recipe", "normalisation", "runs", $what, "less fp32's", "training loss", ""] | row),
       ([range(8) | "---"] | row),
