@@ -71,13 +71,13 @@ cmp -s run/graph.json vit/graph.json || fail "the run folder has another graph"
 
 # A rank that has no such file gets model and weights of the first: the same run, the same evaluation.
 mkdir there
-few="--cluster $folder/cluster.json --plan vit.plan --rate 0.1 --max-steps 2 --train-limit 64 --test-limit 32"
+few="--cluster $folder/cluster.json --plan $work/vit.plan --rate 0.1 --max-steps 2 --train-limit 64 --test-limit 32"
 # shellcheck disable=SC2086
 apart "$work/there" train $few --out apart > out 2> err || { cat err; fail "train without the file on one rank"; }
 # shellcheck disable=SC2086
 launch train $few --out both > out 2> err || { cat err; fail "train with the file on both ranks"; }
 [ "$(jq -r .weights_hash apart/result.json)" = "$(jq -r .weights_hash both/result.json)" ] || fail "a rank without the file trained something else"
-apart "$work/there" eval vit.onnx --dataset shapes --batch 16 --test-limit 32 --json > out 2> err || { cat err; fail "eval without the file on one rank"; }
+apart "$work/there" eval vit.onnx --cluster "$folder/cluster.json" --dataset shapes --batch 16 --test-limit 32 --json > out 2> err || { cat err; fail "eval without the file on one rank"; }
 "$QSYNC" eval vit.onnx --dataset shapes --batch 16 --test-limit 32 --json > alone 2> err || { cat err; fail "eval"; }
 [ "$(jq .accuracy out)" = "$(jq .accuracy alone)" ] || { cat out alone; fail "eval without the file on one rank says something else"; }
 
