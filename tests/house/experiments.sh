@@ -190,7 +190,7 @@ drawn shiftquant gap
     echo set,norm,format,recipe,seed,steps,diverged,training_loss,test_loss,test_accuracy,test_perplexity
     for row in W4A4G4,int4:shift4,1,9,false,2,2,0.48, W4A4G4,int4:shift4,2,9,false,2,2,0.49, fp32,fp32,1,9,false,1,1,0.5, fp32,fp32,2,9,false,1,1,0.52, \
         int8,int8:tensor,1,3,true,,,,
-    do echo "cifar10,ln,$row"; done
+    do echo "cifar10-9,ln,$row"; done
 } > "$work/formats.csv"
 {
     echo planner,ratio,seed,steps,diverged,test_accuracy,training_loss,ratio_low,counted_bytes,counted_high_bytes,arena_bytes,arena_high_bytes,promotions
@@ -198,7 +198,7 @@ drawn shiftquant gap
 } > "$work/demote.csv"
 jq -nr -L "$experiments" --rawfile formats "$work/formats.csv" --rawfile demote "$work/demote.csv" -f "$experiments/transformers/table.jq" > "$work/table" ||
     fail "transformers/table.jq"
-holds '## cifar10, 9 steps'
+holds '## cifar10-9, 9 steps'
 holds '| fp32 | fp32 | ln | 2 | 51.00 ± 1.41 |  | 1.000 ± 0.000 |  |'
 holds '| W4A4G4 | int4:shift4 | ln | 2 | 48.50 ± 0.71 | -2.50 ± 0.50 | 2.000 ± 0.000 |  |'
 holds '| int8 | int8:tensor | ln | 1 |  |  |  | 1 diverged |'
