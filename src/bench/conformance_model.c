@@ -7,31 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "qsync/protobuf.h"
-
-/* Field numbers of the ONNX schema. */
-enum { MODEL_GRAPH = 7 };
-enum { GRAPH_NODE = 1, GRAPH_INITIALIZER = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12, GRAPH_VALUE_INFO = 13 };
-enum { NODE_INPUT = 1, NODE_OUTPUT = 2, NODE_OP = 4, NODE_ATTRIBUTE = 5 };
-enum { TENSOR_DIMS = 1, TENSOR_TYPE = 2, TENSOR_NAME = 8, TENSOR_RAW = 9 };
-enum { ATTRIBUTE_NAME = 1, ATTRIBUTE_INTS = 8, ATTRIBUTE_TYPE = 20 };
-enum { VALUE_NAME = 1, VALUE_TYPE = 2, TYPE_TENSOR = 1, TYPE_ELEMENT = 1, TYPE_SHAPE = 2, SHAPE_DIM = 1, DIM_VALUE = 1, DIM_SYMBOL = 2 };
-
-static void value_put(qs_protobuf *to, int number, const char *name, qs_onnx_type element, int rank, const int64_t *extent) {
-    qs_protobuf value = {0}, type = {0}, tensor = {0}, shape = {0}, dim = {0};
-    qs_protobuf_text(&dim, DIM_SYMBOL, "N");
-    qs_protobuf_nest(&shape, SHAPE_DIM, &dim);
-    for (int a = 1; a < rank; a++) {
-        qs_protobuf_integer(&dim, DIM_VALUE, extent[a]);
-        qs_protobuf_nest(&shape, SHAPE_DIM, &dim);
-    }
-    qs_protobuf_integer(&tensor, TYPE_ELEMENT, element);
-    qs_protobuf_nest(&tensor, TYPE_SHAPE, &shape);
-    qs_protobuf_nest(&type, TYPE_TENSOR, &tensor);
-    qs_protobuf_text(&value, VALUE_NAME, name);
-    qs_protobuf_nest(&value, VALUE_TYPE, &type);
-    qs_protobuf_nest(to, number, &value);
-}
+#include "qsync/onnx_fields.h"
 
 int case_samples_axis(const onnx_case *one, const qs_onnx_tensor *tensor, bool output) {
     static const char *const recurrent[] = {"LSTM", "GRU", "RNN"};
@@ -61,24 +37,24 @@ void case_samples_move(const qs_onnx_tensor *tensor, int axis, bool back, const 
 /* Transpose by an order of axes. */
 static void transpose_put(qs_protobuf *to, const char *from, int rank, const int64_t *order, const char *result) {
     qs_protobuf node = {0}, attribute = {0};
-    qs_protobuf_text(&attribute, ATTRIBUTE_NAME, "perm");
+    qs_protobuf_text(&attribute, QS_FIELD_ATTRIBUTE_NAME, "perm");
     for (int a = 0; a < rank; a++)
-        qs_protobuf_integer(&attribute, ATTRIBUTE_INTS, order[a]);
-    qs_protobuf_integer(&attribute, ATTRIBUTE_TYPE, QS_ONNX_ATTRIBUTE_INTS);
-    qs_protobuf_text(&node, NODE_INPUT, from);
-    qs_protobuf_text(&node, NODE_OUTPUT, result);
-    qs_protobuf_text(&node, NODE_OP, "Transpose");
-    qs_protobuf_nest(&node, NODE_ATTRIBUTE, &attribute);
-    qs_protobuf_nest(to, GRAPH_NODE, &node);
+        qs_protobuf_integer(&attribute, QS_FIELD_ATTRIBUTE_INTS, order[a]);
+    qs_protobuf_integer(&attribute, QS_FIELD_ATTRIBUTE_TYPE, QS_ONNX_ATTRIBUTE_INTS);
+    qs_protobuf_text(&node, QS_FIELD_NODE_INPUT, from);
+    qs_protobuf_text(&node, QS_FIELD_NODE_OUTPUT, result);
+    qs_protobuf_text(&node, QS_FIELD_NODE_OP, "Transpose");
+    qs_protobuf_nest(&node, QS_FIELD_NODE_ATTRIBUTE, &attribute);
+    qs_protobuf_nest(to, QS_FIELD_GRAPH_NODE, &node);
 }
 
 static void node_put(qs_protobuf *to, const char *op, const char *from, const char *with, const char *result) {
     qs_protobuf node = {0};
-    qs_protobuf_text(&node, NODE_INPUT, from);
-    if (with) qs_protobuf_text(&node, NODE_INPUT, with);
-    qs_protobuf_text(&node, NODE_OUTPUT, result);
-    qs_protobuf_text(&node, NODE_OP, op);
-    qs_protobuf_nest(to, GRAPH_NODE, &node);
+    qs_protobuf_text(&node, QS_FIELD_NODE_INPUT, from);
+    if (with) qs_protobuf_text(&node, QS_FIELD_NODE_INPUT, with);
+    qs_protobuf_text(&node, QS_FIELD_NODE_OUTPUT, result);
+    qs_protobuf_text(&node, QS_FIELD_NODE_OP, op);
+    qs_protobuf_nest(to, QS_FIELD_GRAPH_NODE, &node);
 }
 
 /* Numbers of 8 bytes or fewer each, as a file holds them. */
@@ -86,11 +62,11 @@ static void initializer_put(qs_protobuf *to, const char *name, qs_onnx_type type
                             size_t bytes) {
     qs_protobuf tensor = {0};
     for (int a = 0; a < rank; a++)
-        qs_protobuf_integer(&tensor, TENSOR_DIMS, extent[a]);
-    qs_protobuf_integer(&tensor, TENSOR_TYPE, type);
-    qs_protobuf_bytes(&tensor, TENSOR_RAW, bytes, data);
-    qs_protobuf_text(&tensor, TENSOR_NAME, name);
-    qs_protobuf_nest(to, GRAPH_INITIALIZER, &tensor);
+        qs_protobuf_integer(&tensor, QS_FIELD_TENSOR_DIMS, extent[a]);
+    qs_protobuf_integer(&tensor, QS_FIELD_TENSOR_TYPE, type);
+    qs_protobuf_bytes(&tensor, QS_FIELD_TENSOR_RAW, bytes, data);
+    qs_protobuf_text(&tensor, QS_FIELD_TENSOR_NAME, name);
+    qs_protobuf_nest(to, QS_FIELD_GRAPH_INITIALIZER, &tensor);
 }
 
 static int64_t numbers_of_sample(const qs_onnx_tensor *tensor, int axis) {
@@ -110,11 +86,13 @@ static void input_put(qs_protobuf *graph, const qs_onnx_tensor *tensor, int axis
     int64_t extent[QS_ONNX_MAX_RANK] = {0}, order[QS_ONNX_MAX_RANK] = {0};
     snprintf(flat, sizeof flat, CASE_INPUT, index);
     if (qs_onnx_type_is_integer(tensor->type)) {
-        value_put(graph, GRAPH_INPUT, flat, tensor->type, tensor->rank, tensor->dim);
+        memcpy(extent, tensor->dim, (size_t)tensor->rank * sizeof *extent);
+        extent[0] = -1;
+        qs_onnx_value_write(graph, QS_FIELD_GRAPH_INPUT, flat, tensor->type, tensor->rank, extent);
         node_put(graph, "Identity", flat, NULL, name);
         return;
     }
-    value_put(graph, GRAPH_INPUT, flat, tensor->type, 2, (const int64_t[2]){0, numbers_of_sample(tensor, axis)});
+    qs_onnx_value_write(graph, QS_FIELD_GRAPH_INPUT, flat, tensor->type, 2, (const int64_t[2]){-1, numbers_of_sample(tensor, axis)});
     snprintf(extents, sizeof extents, "case_extents_%d", index);
     snprintf(front, sizeof front, "case_front_%d", index);
     for (int a = 0, place = 1; a < tensor->rank; a++) {
@@ -146,7 +124,8 @@ static void graph_put(qs_protobuf *graph, const onnx_case *one, const bool *flow
     node_put(graph, "Neg", name, NULL, "case_negative");
     if (axis > 0) transpose_put(graph, "case_negative", result->rank, order, "case_back");
     node_put(graph, "Flatten", axis > 0 ? "case_back" : "case_negative", NULL, CASE_OUTPUT);
-    value_put(graph, GRAPH_OUTPUT, CASE_OUTPUT, result->type, 2, (const int64_t[2]){0, numbers_of_sample(result, axis)});
+    qs_onnx_value_write(graph, QS_FIELD_GRAPH_OUTPUT, CASE_OUTPUT, result->type, 2,
+                        (const int64_t[2]){-1, numbers_of_sample(result, axis)});
 }
 
 /* Fields of kinds that the format's own messages have. */
@@ -165,15 +144,16 @@ qs_status case_model_write(const onnx_case *one, const bool *flows, int output, 
     for (qs_wire from = case_wire(one);;) {
         QS_GOTO(qs_wire_next(&from, &field, &more));
         if (!more) break;
-        if (field.number != MODEL_GRAPH) field_copy(&model, &field);
-        for (qs_wire in = field.bytes; field.number == MODEL_GRAPH;) {
+        if (field.number != QS_FIELD_MODEL_GRAPH) field_copy(&model, &field);
+        for (qs_wire in = field.bytes; field.number == QS_FIELD_MODEL_GRAPH;) {
             QS_GOTO(qs_wire_next(&in, &part, &more));
             if (!more) break;
-            if (part.number != GRAPH_INPUT && part.number != GRAPH_OUTPUT && part.number != GRAPH_VALUE_INFO) field_copy(&graph, &part);
+            if (part.number != QS_FIELD_GRAPH_INPUT && part.number != QS_FIELD_GRAPH_OUTPUT && part.number != QS_FIELD_GRAPH_VALUE_INFO)
+                field_copy(&graph, &part);
         }
     }
     graph_put(&graph, one, flows, output);
-    qs_protobuf_nest(&model, MODEL_GRAPH, &graph);
+    qs_protobuf_nest(&model, QS_FIELD_MODEL_GRAPH, &graph);
     QS_GOTO(model.status);
     status = qs_file_write(path, model.data, model.count);
 done:

@@ -7,11 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MODEL_IR = 1, MODEL_PRODUCER = 2, MODEL_GRAPH = 7, MODEL_OPSET = 8, OPSET_VERSION = 2 };
-enum { GRAPH_NODE = 1, GRAPH_NAME = 2, GRAPH_INITIALIZER = 5 };
-enum { NODE_INPUT = 1, NODE_OUTPUT = 2, NODE_NAME = 3, NODE_OP = 4 };
-enum { TENSOR_DIMS = 1, TENSOR_TYPE = 2, TENSOR_NAME = 8, TENSOR_RAW = 9, TENSOR_EXTERNAL = 13, TENSOR_LOCATION = 14 };
-enum { ENTRY_KEY = 1, ENTRY_VALUE = 2, LOCATION_EXTERNAL = 1 };
 enum { SMALLEST_OUTSIDE = 1024, ALIGNMENT = 64 }; /* bytes of values beside the file; where each begins */
 
 /* A file holds less than this: protobuf's readers refuse more. */
@@ -54,20 +49,20 @@ static void used_mark(qs__model *model, bool *used) {
 static void node_put(qs_protobuf *graph, const qs__node *one) {
     qs_protobuf node = {0};
     for (int i = 0; i < one->inputs; i++)
-        qs_protobuf_text(&node, NODE_INPUT, one->input[i]);
+        qs_protobuf_text(&node, QS_FIELD_NODE_INPUT, one->input[i]);
     for (int i = 0; i < one->outputs; i++)
-        qs_protobuf_text(&node, NODE_OUTPUT, one->output[i]);
-    qs_protobuf_text(&node, NODE_NAME, one->output[0]);
-    qs_protobuf_text(&node, NODE_OP, one->op);
+        qs_protobuf_text(&node, QS_FIELD_NODE_OUTPUT, one->output[i]);
+    qs_protobuf_text(&node, QS_FIELD_NODE_NAME, one->output[0]);
+    qs_protobuf_text(&node, QS_FIELD_NODE_OP, one->op);
     qs_protobuf_append(&node, &one->attributes);
-    qs_protobuf_nest(graph, GRAPH_NODE, &node);
+    qs_protobuf_nest(graph, QS_FIELD_GRAPH_NODE, &node);
 }
 
 static void entry_put(qs_protobuf *tensor, const char *key, const char *text) {
     qs_protobuf entry = {0};
-    qs_protobuf_text(&entry, ENTRY_KEY, key);
-    qs_protobuf_text(&entry, ENTRY_VALUE, text);
-    qs_protobuf_nest(tensor, TENSOR_EXTERNAL, &entry);
+    qs_protobuf_text(&entry, QS_FIELD_ENTRY_KEY, key);
+    qs_protobuf_text(&entry, QS_FIELD_ENTRY_VALUE, text);
+    qs_protobuf_nest(tensor, QS_FIELD_TENSOR_EXTERNAL, &entry);
 }
 
 static bool lies_outside(const qs__constant *one, const char *outside) {
@@ -79,21 +74,21 @@ static void constant_put(qs_protobuf *graph, const qs__constant *one, const char
     qs_protobuf tensor = {0};
     char text[32];
     for (int i = 0; i < one->axes; i++)
-        qs_protobuf_integer(&tensor, TENSOR_DIMS, one->dim[i]);
-    qs_protobuf_integer(&tensor, TENSOR_TYPE, one->type);
-    qs_protobuf_text(&tensor, TENSOR_NAME, one->name);
+        qs_protobuf_integer(&tensor, QS_FIELD_TENSOR_DIMS, one->dim[i]);
+    qs_protobuf_integer(&tensor, QS_FIELD_TENSOR_TYPE, one->type);
+    qs_protobuf_text(&tensor, QS_FIELD_TENSOR_NAME, one->name);
     if (lies_outside(one, outside)) {
         entry_put(&tensor, "location", outside);
         snprintf(text, sizeof text, "%zu", *used);
         entry_put(&tensor, "offset", text);
         snprintf(text, sizeof text, "%zu", one->bytes);
         entry_put(&tensor, "length", text);
-        qs_protobuf_integer(&tensor, TENSOR_LOCATION, LOCATION_EXTERNAL);
+        qs_protobuf_integer(&tensor, QS_FIELD_TENSOR_LOCATION, QS_LOCATION_EXTERNAL);
         *used += (one->bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     } else {
-        qs_protobuf_bytes(&tensor, TENSOR_RAW, one->bytes, one->data);
+        qs_protobuf_bytes(&tensor, QS_FIELD_TENSOR_RAW, one->bytes, one->data);
     }
-    qs_protobuf_nest(graph, GRAPH_INITIALIZER, &tensor);
+    qs_protobuf_nest(graph, QS_FIELD_GRAPH_INITIALIZER, &tensor);
 }
 
 /* Into `out`; *beside: bytes of the file of values. */
@@ -103,16 +98,16 @@ static void model_put(const qs__model *model, const char *graph_name, const char
     *beside = 0;
     for (size_t i = 0; i < model->nodes; i++)
         node_put(&graph, &model->node[i]);
-    qs_protobuf_text(&graph, GRAPH_NAME, graph_name);
+    qs_protobuf_text(&graph, QS_FIELD_GRAPH_NAME, graph_name);
     for (size_t i = 0; i < model->constants; i++)
         if (used[qs__name_index(model, model->constant[i].name)]) constant_put(&graph, &model->constant[i], outside, beside);
     qs_protobuf_append(&graph, &model->inputs);
     qs_protobuf_append(&graph, &model->outputs);
-    qs_protobuf_integer(&opset, OPSET_VERSION, model->opset);
-    qs_protobuf_integer(out, MODEL_IR, qs__ir_version(model->opset));
-    qs_protobuf_text(out, MODEL_PRODUCER, "qsync");
-    qs_protobuf_nest(out, MODEL_GRAPH, &graph);
-    qs_protobuf_nest(out, MODEL_OPSET, &opset);
+    qs_protobuf_integer(&opset, QS_FIELD_OPSET_VERSION, model->opset);
+    qs_protobuf_integer(out, QS_FIELD_MODEL_IR, qs__ir_version(model->opset));
+    qs_protobuf_text(out, QS_FIELD_MODEL_PRODUCER, "qsync");
+    qs_protobuf_nest(out, QS_FIELD_MODEL_GRAPH, &graph);
+    qs_protobuf_nest(out, QS_FIELD_MODEL_OPSET, &opset);
 }
 
 static qs_status values_write(const qs__model *model, const char *path, const bool *used, size_t bytes) {

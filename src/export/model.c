@@ -1,35 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* An ONNX model under construction: see model.h. Field numbers are those of onnx.proto (https://github.com/onnx/onnx). */
+/* An ONNX model under construction: see model.h. */
 #include "model.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* AttributeProto, NodeProto, ValueInfoProto with its type. */
-enum {
-    ATTRIBUTE_NAME = 1,
-    ATTRIBUTE_F = 2,
-    ATTRIBUTE_I = 3,
-    ATTRIBUTE_S = 4,
-    ATTRIBUTE_INTS = 8,
-    ATTRIBUTE_STRINGS = 9,
-    ATTRIBUTE_TYPE = 20
-};
-enum { TYPE_FLOAT = 1, TYPE_INT = 2, TYPE_STRING = 3, TYPE_INTS = 7, TYPE_STRINGS = 8 };
-enum { NODE_ATTRIBUTE = 5 };
-enum {
-    VALUE_NAME = 1,
-    VALUE_TYPE = 2,
-    TYPE_TENSOR = 1,
-    TENSOR_ELEMENT = 1,
-    TENSOR_SHAPE = 2,
-    SHAPE_DIM = 1,
-    DIM_VALUE = 1,
-    DIM_SYMBOL = 2
-};
-
-static const char batch_symbol[] = "batch";
 
 void qs__model_release(qs__model *model) {
     for (size_t i = 0; i < model->nodes; i++) {
@@ -118,41 +93,41 @@ const char *qs__name_unused(qs__model *model, const char *start) {
 
 static qs_protobuf attribute_of(const char *name, int type) {
     qs_protobuf one = {0};
-    qs_protobuf_text(&one, ATTRIBUTE_NAME, name);
-    qs_protobuf_integer(&one, ATTRIBUTE_TYPE, type);
+    qs_protobuf_text(&one, QS_FIELD_ATTRIBUTE_NAME, name);
+    qs_protobuf_integer(&one, QS_FIELD_ATTRIBUTE_TYPE, type);
     return one;
 }
 
 void qs__attribute_integer(qs_protobuf *attributes, const char *name, int64_t value) {
-    qs_protobuf one = attribute_of(name, TYPE_INT);
-    qs_protobuf_integer(&one, ATTRIBUTE_I, value);
-    qs_protobuf_nest(attributes, NODE_ATTRIBUTE, &one);
+    qs_protobuf one = attribute_of(name, QS_ONNX_ATTRIBUTE_INT);
+    qs_protobuf_integer(&one, QS_FIELD_ATTRIBUTE_I, value);
+    qs_protobuf_nest(attributes, QS_FIELD_NODE_ATTRIBUTE, &one);
 }
 
 void qs__attribute_integers(qs_protobuf *attributes, const char *name, int count, const int64_t *value) {
-    qs_protobuf one = attribute_of(name, TYPE_INTS);
+    qs_protobuf one = attribute_of(name, QS_ONNX_ATTRIBUTE_INTS);
     for (int i = 0; i < count; i++) /* onnx.proto is of the second version of the language: lists are not packed */
-        qs_protobuf_integer(&one, ATTRIBUTE_INTS, value[i]);
-    qs_protobuf_nest(attributes, NODE_ATTRIBUTE, &one);
+        qs_protobuf_integer(&one, QS_FIELD_ATTRIBUTE_INTS, value[i]);
+    qs_protobuf_nest(attributes, QS_FIELD_NODE_ATTRIBUTE, &one);
 }
 
 void qs__attribute_float(qs_protobuf *attributes, const char *name, double value) {
-    qs_protobuf one = attribute_of(name, TYPE_FLOAT);
-    qs_protobuf_float(&one, ATTRIBUTE_F, (float)value);
-    qs_protobuf_nest(attributes, NODE_ATTRIBUTE, &one);
+    qs_protobuf one = attribute_of(name, QS_ONNX_ATTRIBUTE_FLOAT);
+    qs_protobuf_float(&one, QS_FIELD_ATTRIBUTE_F, (float)value);
+    qs_protobuf_nest(attributes, QS_FIELD_NODE_ATTRIBUTE, &one);
 }
 
 void qs__attribute_text(qs_protobuf *attributes, const char *name, const char *value) {
-    qs_protobuf one = attribute_of(name, TYPE_STRING);
-    qs_protobuf_text(&one, ATTRIBUTE_S, value);
-    qs_protobuf_nest(attributes, NODE_ATTRIBUTE, &one);
+    qs_protobuf one = attribute_of(name, QS_ONNX_ATTRIBUTE_STRING);
+    qs_protobuf_text(&one, QS_FIELD_ATTRIBUTE_S, value);
+    qs_protobuf_nest(attributes, QS_FIELD_NODE_ATTRIBUTE, &one);
 }
 
 void qs__attribute_texts(qs_protobuf *attributes, const char *name, int count, const char *const *value) {
-    qs_protobuf one = attribute_of(name, TYPE_STRINGS);
+    qs_protobuf one = attribute_of(name, QS_ONNX_ATTRIBUTE_STRINGS);
     for (int i = 0; i < count; i++)
-        qs_protobuf_text(&one, ATTRIBUTE_STRINGS, value[i]);
-    qs_protobuf_nest(attributes, NODE_ATTRIBUTE, &one);
+        qs_protobuf_text(&one, QS_FIELD_ATTRIBUTE_STRINGS, value[i]);
+    qs_protobuf_nest(attributes, QS_FIELD_NODE_ATTRIBUTE, &one);
 }
 
 /* ---- Nodes ------------------------------------------------------------------------------------------------------------------------ */
@@ -262,29 +237,8 @@ const char *qs__model_constant(qs__model *model, const char *start, qs_onnx_type
 
 /* ---- Inputs and outputs ------------------------------------------------------------------------------------------------------------ */
 
-static qs_protobuf value_of(const char *name, qs_onnx_type type, int axes, const int64_t *dim) {
-    qs_protobuf value = {0}, kind = {0}, tensor = {0}, shape = {0};
-    for (int i = 0; i < axes; i++) {
-        qs_protobuf extent = {0};
-        if (dim[i] == QS__SYMBOL)
-            qs_protobuf_text(&extent, DIM_SYMBOL, batch_symbol);
-        else
-            qs_protobuf_integer(&extent, DIM_VALUE, dim[i]);
-        qs_protobuf_nest(&shape, SHAPE_DIM, &extent);
-    }
-    qs_protobuf_integer(&tensor, TENSOR_ELEMENT, type);
-    qs_protobuf_nest(&tensor, TENSOR_SHAPE, &shape);
-    qs_protobuf_nest(&kind, TYPE_TENSOR, &tensor);
-    qs_protobuf_text(&value, VALUE_NAME, name);
-    qs_protobuf_nest(&value, VALUE_TYPE, &kind);
-    return value;
-}
-
-enum { GRAPH_INPUT = 11, GRAPH_OUTPUT = 12 };
-
 void qs__model_input(qs__model *model, const char *name, qs_onnx_type type, int axes, const int64_t *dim) {
-    qs_protobuf value = value_of(qs__name_of(model, name), type, axes, dim);
-    qs_protobuf_nest(&model->inputs, GRAPH_INPUT, &value);
+    qs_onnx_value_write(&model->inputs, QS_FIELD_GRAPH_INPUT, qs__name_of(model, name), type, axes, dim);
 }
 
 /* The value's writer and its readers take the new name. */
@@ -305,6 +259,5 @@ void qs__model_output(qs__model *model, const char *name, const char *as, int ax
         if (model->status == QS_OK) model->node[model->nodes - 1].output[0] = called;
     }
     model->result = called;
-    qs_protobuf value = value_of(called, QS_ONNX_FLOAT, axes, dim);
-    qs_protobuf_nest(&model->outputs, GRAPH_OUTPUT, &value);
+    qs_onnx_value_write(&model->outputs, QS_FIELD_GRAPH_OUTPUT, called, QS_ONNX_FLOAT, axes, dim);
 }

@@ -5,8 +5,7 @@
 #ifndef QSYNC_EXPORT_MODEL_H
 #define QSYNC_EXPORT_MODEL_H
 
-#include "qsync/onnx.h"
-#include "qsync/protobuf.h"
+#include "qsync/onnx_fields.h"
 
 enum { QS__MOST_AXES = 6, QS__MOST_OUTPUTS = 4, QS__SYMBOL = -1 }; /* an extent of QS__SYMBOL is the batch */
 
