@@ -276,12 +276,12 @@ static qs_status match_all(matching *match) {
 /* ---- Files of any kind ------------------------------------------------------------------------------------------------------------ */
 
 /* The tensors of an ONNX file, copied out of it. */
-static qs_status onnx_read(const char *path, qs_tensor_set *out) {
+static qs_status onnx_read(const char *path, int64_t length, qs_tensor_set *out) {
     qs_onnx_imported imported;
     qs_tensor_set set = {0};
     size_t bytes = 0;
     qs_status status;
-    QS_GOTO(qs_onnx_import(path, 0, true, &imported));
+    QS_GOTO(qs_onnx_import(path, length, true, &imported));
     const qs_tensor_set *from = &imported.weights;
     for (size_t i = 0; i < from->count; i++)
         bytes += (qs_tensor_bytes(&from->tensors[i].tensor.shape, from->tensors[i].tensor.format) + 63) / 64 * 64;
@@ -306,10 +306,10 @@ done:
     return status;
 }
 
-qs_status qs_weights_open(const char *path, qs_tensor_set *out) {
+qs_status qs_weights_open(const char *path, int64_t length, qs_tensor_set *out) {
     char head[64] = "", *file = NULL;
     size_t bytes;
-    if (qs_onnx_is_path(path, &bytes)) return onnx_read(path, out);
+    if (qs_onnx_is_path(path, &bytes)) return onnx_read(path, length, out);
     FILE *stream = fopen(path, "rb");
     if (!stream) return qs_fail(QS_BAD_FILE, "%s: %s", path, strerror(errno));
     const size_t first = fread(head, 1, sizeof head, stream);
@@ -331,7 +331,7 @@ qs_status qs_weights_start(const char *path, const qs_graph *graph, const qs_wei
     qs_tensor_set set = {0};
     char signature[32];
     qs_status status;
-    QS_TRY(qs_weights_open(path, &set));
+    QS_TRY(qs_weights_open(path, qs_samples_length(&graph->samples), &set));
     matching match = {.set = &set, .graph = graph, .choice = choice ? choice : &none, .layout = qs__layout_of_file(&set, graph)};
     QS_GOTO(qs_allocate((size_t)graph->parameters, sizeof *match.tensor, &match.tensor));
     QS_GOTO(qs_allocate(set.count, sizeof *match.used, &match.used));
@@ -359,7 +359,7 @@ qs_status qs_weights_read(const char *path, const qs_graph *graph, float *traine
 
 qs_status qs_weights_model(const char *path, char *name) {
     qs_tensor_set set = {0};
-    QS_TRY(qs_weights_open(path, &set));
+    QS_TRY(qs_weights_open(path, 0, &set));
     const qs_status status =
         set.model[0] ? QS_OK : qs_fail(QS_MISMATCH, "%s does not say of which model it is: another program wrote it", path);
     if (status == QS_OK) memcpy(name, set.model, sizeof set.model);

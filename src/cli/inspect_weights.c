@@ -45,7 +45,7 @@ qs_status weights_inspect(const char *path, bool json) {
     qs_tensor_set set;
     char hash[32];
     qs_status status = QS_OK;
-    QS_TRY(qs_weights_open(path, &set));
+    QS_TRY(qs_weights_open(path, 0, &set));
     snprintf(hash, sizeof hash, "xxh64:%016llx", (unsigned long long)set.hash);
     if (json)
         status = json_print(set_json(&set, hash));

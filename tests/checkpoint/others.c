@@ -70,7 +70,7 @@ TEST(llama2c_files) {
     qs_tensor_set set;
     for (int output = 0; output < 2; output++) {
         put_file(&file, llama2c_fill(output, &file));
-        assert_ok(qs_weights_open(path, &set));
+        assert_ok(qs_weights_open(path, 0, &set));
         assert_int_equal(set.count, 2 + 9 * LAYERS + output);
         int at = 0;
         assert_true(values_of(&set, "model.embed_tokens.weight", qs_shape_of(2, WORDS, WIDTH))[0] == (float)at);
@@ -117,14 +117,14 @@ TEST(llama2c_files_that_are_damaged) {
     const size_t bytes = llama2c_fill(true, &file);
     for (size_t i = 0; i < bytes; i += i < 40 ? 1 : 37) {
         put_file(&file, i);
-        assert_refused(qs_weights_open(path, &set), QS_BAD_FILE, path);
+        assert_refused(qs_weights_open(path, 0, &set), QS_BAD_FILE, path);
     }
     for (int i = 0; i < 7; i++)
         for (int bit = 0; bit < 32; bit++) {
             llama2c_fill(true, &file);
             file.said[i] = (int32_t)((uint32_t)file.said[i] ^ (uint32_t)1 << bit);
             put_file(&file, bytes);
-            if (qs_weights_open(path, &set) == QS_OK) qs_tensor_set_release(&set);
+            if (qs_weights_open(path, 0, &set) == QS_OK) qs_tensor_set_release(&set);
         }
 }
 
@@ -137,7 +137,7 @@ TEST(stories260K) {
     FILE *there = fopen(file, "rb");
     if (!there) skip();
     fclose(there);
-    assert_ok(qs_weights_open(file, &set));
+    assert_ok(qs_weights_open(file, 0, &set));
     assert_int_equal(set.count, 2 + 9 * 5);
     (void)values_of(&set, "model.layers.4.self_attn.k_proj.weight", qs_shape_of(2, 32, 64));
     qs_tensor_set_release(&set);
@@ -277,7 +277,7 @@ TEST(gguf_files) {
     qs_tensor_set set;
     gguf_fill(&file);
     put_file(file.data, file.bytes);
-    assert_ok(qs_weights_open(path, &set));
+    assert_ok(qs_weights_open(path, 0, &set));
     assert_int_equal(set.count, 7);
     const float *bytes = values_of(&set, "model.embed_tokens.weight", qs_shape_of(2, 1, 32));
     const float *q4_0 = values_of(&set, "model.layers.11.mlp.down_proj.weight", qs_shape_of(2, 1, 32));
@@ -359,7 +359,7 @@ TEST(gguf_files_of_other_attention) {
         assert_non_null(at);
         memcpy(at + strlen(changes[i].key) + changes[i].from, changes[i].value, changes[i].bytes);
         put_file(file.data, file.bytes);
-        assert_refused(qs_weights_open(path, &set), QS_BAD_FILE, changes[i].says);
+        assert_refused(qs_weights_open(path, 0, &set), QS_BAD_FILE, changes[i].says);
     }
 }
 
@@ -370,12 +370,12 @@ TEST(gguf_files_that_are_damaged) {
     gguf_fill(&whole);
     for (size_t i = 0; i < whole.bytes; i++) {
         put_file(whole.data, i);
-        assert_refused(qs_weights_open(path, &set), QS_BAD_FILE, path);
+        assert_refused(qs_weights_open(path, 0, &set), QS_BAD_FILE, path);
         for (int bit = (int)i % 7; bit < 8; bit += 7 - (int)i % 7) { /* one that changes from byte to byte, and the highest */
             file = whole;
             file.data[i] = (char)(file.data[i] ^ 1 << bit);
             put_file(file.data, file.bytes);
-            if (qs_weights_open(path, &set) == QS_OK) qs_tensor_set_release(&set);
+            if (qs_weights_open(path, 0, &set) == QS_OK) qs_tensor_set_release(&set);
         }
     }
     static const struct {
@@ -391,7 +391,7 @@ TEST(gguf_files_that_are_damaged) {
         file = whole;
         memcpy(file.data + changes[i].at, &changes[i].value, i == 0 ? 4 : 8);
         put_file(file.data, file.bytes);
-        assert_refused(qs_weights_open(path, &set), QS_BAD_FILE, changes[i].says);
+        assert_refused(qs_weights_open(path, 0, &set), QS_BAD_FILE, changes[i].says);
     }
 }
 

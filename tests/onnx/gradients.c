@@ -199,4 +199,28 @@ EVERY(lstm, "lstm", ":length=8")
 EVERY(gru, "gru", ":length=8")
 EVERY(rnn, "rnn", ":length=8")
 
-TEST_MAIN(bert_span, bert_tokens, distilbert, gpt2, vit, resnet18, mobilenet_v3, lstm, gru, rnn)
+/* A table of positions with few rows: by itself the import would take more of them, and be refused. Graph and first weights are those for
+ * the length of the samples. */
+TEST(weights_for_the_length_of_the_samples) {
+    char path[1024], said[1100];
+    qs_graph *of_eight = NULL, *graph = NULL;
+    snprintf(path, sizeof path, "%s/tests/golden/onnx/roberta-class.onnx", getenv("QS_SOURCE"));
+    snprintf(said, sizeof said, "%s:length=8", path);
+    assert_int_equal(qs_model_open(path, NULL, &graph), QS_UNSUPPORTED);
+    assert_ok(qs_model_open(said, NULL, &of_eight));
+    assert_ok(qs_model_open(path, &of_eight->samples, &graph));
+    const size_t elements = (size_t)(graph->trained_elements + graph->frozen_elements);
+    float *values[2];
+    for (int i = 0; i < 2; i++) {
+        values[i] = calloc(elements, sizeof *values[i]);
+        assert_non_null(values[i]);
+        assert_ok(qs_weights_start(i ? path : said, i ? graph : of_eight, NULL, values[i], NULL, NULL));
+    }
+    assert_memory_equal(values[0], values[1], elements * sizeof *values[0]);
+    free(values[0]);
+    free(values[1]);
+    qs_graph_release(graph);
+    qs_graph_release(of_eight);
+}
+
+TEST_MAIN(weights_for_the_length_of_the_samples, bert_span, bert_tokens, distilbert, gpt2, vit, resnet18, mobilenet_v3, lstm, gru, rnn)

@@ -29,8 +29,9 @@ QS_API qs_weights_place qs_weights_place_of(const qs_graph *graph, int parameter
  * behind it, under the names that its import gives parameters; llama2.c's first format, and GGUF 2 and 3 of the architecture
  * llama (F32, F16, BF16, Q8_0, Q4_0, Q4_1), whose tensors become fp32 under the names that Hugging Face gives them, and whose rows of
  * queries and keys are put into its order (halves of a head are rotated, not neighbours). QS_BAD_FILE says what is wrong with a file.
+ * `length`: positions that an ONNX file which leaves them open is imported with; 0: what qs_onnx_import takes by itself.
  * Release with qs_tensor_set_release. */
-QS_API qs_status qs_weights_open(const char *path, qs_tensor_set *out);
+QS_API qs_status qs_weights_open(const char *path, int64_t length, qs_tensor_set *out);
 
 /* Where a file and a model may differ: comma-separated shell patterns (fnmatch) of names. */
 typedef struct qs_weights_choice {
