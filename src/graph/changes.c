@@ -159,7 +159,7 @@ static qs_status dropout_before_head(double probability, qs_graph_record *record
 /* Which operators' names match one of the patterns between commas: every pattern some, and none of them stands there twice. */
 static qs_status patterns_match(const char *first, const char *end, const qs_graph_record *record, bool *matched) {
     char pattern[QS_NAME], before[QS_NAME];
-    for (const char *at = first; at < end;) {
+    for (const char *at = first;; at++) {
         const int left = (int)(end - at), some = (int)strcspn(at, ","), count = some < left ? some : left;
         bool found = false;
         if (count >= QS_NAME) return qs_fail(QS_USAGE, "a pattern of %d characters; names have %d at most", count, QS_NAME - 1);
@@ -172,9 +172,9 @@ static qs_status patterns_match(const char *first, const char *end, const qs_gra
             if (fnmatch(pattern, record->operator_[i].name, 0) == 0) found = matched[i] = true;
         if (!found)
             return qs_fail(QS_USAGE, "no operator has a name like \"%s\"; names are as in \"%s\"", pattern, record->operator_[0].name);
-        at += count + (count < left);
+        at += count;
+        if (at == end) return QS_OK;
     }
-    return QS_OK;
 }
 
 /* "0.1" or "0.1@encoder.*,pool": an operator that several patterns fit gets one dropout. */

@@ -158,6 +158,7 @@ TEST(refusals) {
                                            {"resnet8+loss=token", "the loss of the target"},
                                            {"resnet8+dropout=1", "0 <= P < 1"},
                                            {"resnet8+dropout=0.1:conv", "must be P or P@PATTERNS"},
+                                           {"resnet8+dropout=0.1@", "no operator has a name like \"\""},
                                            {"resnet8+dropout=0.1@conv9*", "no operator has a name like \"conv9*\""},
                                            {"resnet8+dropout=0.1@stem.conv,fc,stem.conv", "the pattern \"stem.conv\" stands there twice"},
                                            {"resnet8+head=3+head=4", "+head=3 and +head=4: a model is changed so once"},
