@@ -157,6 +157,72 @@ TEST(numbers_at_their_ends) {
     }
 }
 
+/* The batch three times, of one element: each of the three extents of what is filled is it, and 1 where one sample is computed. */
+TEST(a_repeated_extent) {
+    const int64_t zero = 0, one = 1, three = 3;
+    bytes graph = {0}, fill = node_of("ConstantOfShape", "extents", "filled"), mean = node_of("ReduceMean", "filled", "number");
+    const float number = 7;
+    bytes value = {0};
+    put_text(&value, 1, "value");
+    put_message(&value, 5, floats_of("", 1, &number));
+    put_int(&value, 20, QS_ONNX_ATTRIBUTE_TENSOR);
+    put_message(&fill, 5, value);
+    put_message(&mean, 5, attribute_int("keepdims", 0));
+    put_message(&graph, 1, node_of("Shape", "x", "shape"));
+    put_message(&graph, 1, node_of("Slice", "shape,zero,one", "batch"));
+    put_message(&graph, 1, node_of("Expand", "batch,three", "extents"));
+    put_message(&graph, 1, fill);
+    put_message(&graph, 1, mean);
+    put_message(&graph, 1, node_of("Add", "x,number", "y"));
+    put_text(&graph, 2, "graph");
+    put_message(&graph, 5, integers_of("zero", 1, &zero));
+    put_message(&graph, 5, integers_of("one", 1, &one));
+    put_message(&graph, 5, integers_of("three", 1, &three));
+    put_message(&graph, 11, value_of("x", QS_ONNX_FLOAT, 2, (const int64_t[]){-1, 4}));
+    put_message(&graph, 12, value_of("y", QS_ONNX_FLOAT, 2, (const int64_t[]){-1, 4}));
+    qs_onnx_imported out;
+    assert_ok(imported_bytes(model_of(graph, 8, 13), &out));
+    assert_int_equal(operators_of(&out, "affine"), 1);
+    assert_string_equal(out.graph.operator_[0].setting[0].name, "term");
+    assert_float_equal(out.graph.operator_[0].setting[0].value, 7, 0);
+    qs_onnx_imported_release(&out);
+}
+
+/* Shares times a mask are the shares where the mask says what is seen; where it says what is hidden nothing is left of them. */
+TEST(masks_of_shares) {
+    const int64_t one = 1, none = 0;
+    const float low = -1e30F;
+    for (int turned = 0; turned < 2; turned++) {
+        bytes graph = {0}, nodes[] = {node_of("Transpose", "x", "keys"),
+                                      node_of("MatMul", "x,keys", "scores"),
+                                      node_of("Unsqueeze", "counts,one", "rows"),
+                                      node_of("Equal", turned ? "rows,none" : "rows,one", "mask"),
+                                      node_of("Where", turned ? "mask,low,scores" : "mask,scores,low", "hidden"),
+                                      node_of("Softmax", "hidden", "shares"),
+                                      node_of("Cast", "mask", "factors"),
+                                      node_of("Mul", "shares,factors", "seen"),
+                                      node_of("MatMul", "seen,x", "y")};
+        put_message(&nodes[0], 5, attribute_ints("perm", 3, (const int64_t[]){0, 2, 1}));
+        put_message(&nodes[6], 5, attribute_int("to", QS_ONNX_FLOAT));
+        for (int i = 0; i < 9; i++)
+            put_message(&graph, 1, nodes[i]);
+        put_text(&graph, 2, "graph");
+        put_message(&graph, 5, integers_of("one", 1, &one));
+        put_message(&graph, 5, integers_of("none", 1, &none));
+        put_message(&graph, 5, floats_of("low", 1, &low));
+        put_message(&graph, 11, value_of("x", QS_ONNX_FLOAT, 3, (const int64_t[]){-1, 4, 8}));
+        put_message(&graph, 11, value_of("counts", QS_ONNX_INT64, 2, (const int64_t[]){-1, 4}));
+        put_message(&graph, 12, value_of("y", QS_ONNX_FLOAT, 3, (const int64_t[]){-1, 4, 8}));
+        qs_onnx_imported out;
+        const qs_status status = imported_bytes(model_of(graph, 8, 13), &out);
+        if (turned)
+            assert_refused(status, QS_UNSUPPORTED, "Mul");
+        else
+            assert_ok(status);
+        qs_onnx_imported_release(&out);
+    }
+}
+
 /* Ids that read rows of a table, and pick positions of a value as well. */
 TEST(ids_of_a_value) {
     static const float table[8] = {0};
@@ -338,6 +404,6 @@ TEST(damaged_files) {
     }
 }
 
-TEST_MAIN(exports_of_pytorch, models_at_hand, another_list, what_nodes_became, a_table_of_one_row, gates_of_positions,
-          numbers_at_their_ends, ids_of_a_value, recurrent_networks, a_span_of_two_outputs, lengths_stay_open, lengths_that_are_tied,
-          refusals, damaged_files)
+TEST_MAIN(exports_of_pytorch, models_at_hand, another_list, what_nodes_became, a_table_of_one_row, gates_of_positions, a_repeated_extent,
+          masks_of_shares, numbers_at_their_ends, ids_of_a_value, recurrent_networks, a_span_of_two_outputs, lengths_stay_open,
+          lengths_that_are_tied, refusals, damaged_files)

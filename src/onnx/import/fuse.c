@@ -328,15 +328,17 @@ static void gated_quotient(qs__import *one, qs__node *node) {
 
 /* ---- Attention --------------------------------------------------------------------------------------------------------------- */
 
-/* Shares of a softmax whose scores are hidden by a mask, times that mask: of a query that sees nothing they are 0, as ours are by
- * themselves. Our own export writes it. */
+/* Shares of a softmax whose scores stand where a mask says so, else a number that hides them, times that mask: of a query that sees nothing
+ * they are 0, as ours are by themselves. Our own export writes it. */
 static void masked_shares(qs__import *one, qs__node *node) {
+    double hiding;
     if (strcmp(node->op, "Mul") != 0 || node->inputs != 2) return;
     for (int i = 0; i < 2; i++) {
         const int shares = node->input[i];
         const qs__node *softmax = maker(one, shares, "Softmax"), *seen = maker(one, node->input[1 - i], "Cast");
         const qs__node *hidden = softmax ? maker(one, softmax->input[0], "Where") : NULL;
-        if (!seen || !hidden || hidden->input[0] != seen->input[0]) continue;
+        if (!seen || !hidden || hidden->inputs != 3 || hidden->input[0] != seen->input[0]) continue;
+        if (!number_of(one, hidden->input[2], &hiding)) continue;
         qs__node_replace(node, "Identity", 1, &shares, 0);
         return;
     }

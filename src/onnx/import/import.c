@@ -19,7 +19,7 @@ static const qs_onnx_tensor *extents_fix(qs__import *one, const qs_onnx_tensor *
     int64_t *data = out ? qs__keep_memory(one, (size_t)symbols->count, sizeof *data) : NULL;
     if (!data) return NULL;
     for (int64_t i = 0; i < symbols->count; i++)
-        data[i] = qs_onnx_extent_at(&extent[i], 1, one->length);
+        data[i] = qs_onnx_extent_at(&extent[symbols->uniform ? 0 : i], 1, one->length);
     *out = *symbols;
     out->type = QS_ONNX_INT64;
     out->data = data;
