@@ -125,21 +125,20 @@ static bool is_mangled(const char *path, const char *text) {
 }
 
 /* The same by the bias, the third argument, where the file has one: its name says where the dots are. */
-static bool torch_name_by_bias(const qs__import *one, const qs_onnx_node *node, char name[QS_ONNX_MAX_NAME]) {
+static void torch_name_by_bias(const qs__import *one, const qs_onnx_node *node, char name[QS_ONNX_MAX_NAME]) {
     const char *weights = strstr(node->call, ", %p_"), *bias = weights ? strstr(weights + 1, ", %p_") : NULL;
-    if (!bias) return false;
+    if (!bias) return;
     for (int v = 0; v < one->values; v++) {
         const char *is = one->value[v].name;
         const size_t stem = strlen(is) > 4 ? strlen(is) - 4 : 0; /* before "bias" */
         if (stem == 0 || strcmp(is + stem, "bias") != 0 || !is_mangled(is, bias + strlen(", %p_"))) continue;
         char found[QS_ONNX_MAX_NAME];
-        if (stem + sizeof "weight" > sizeof found) return false;
+        if (stem + sizeof "weight" > sizeof found) return;
         snprintf(found, sizeof found, "%.*sweight", (int)stem, is);
-        if (!is_mangled(found, weights + strlen(", %p_"))) return false;
+        if (!is_mangled(found, weights + strlen(", %p_"))) return;
         memcpy(name, found, sizeof found);
-        return true;
+        return;
     }
-    return false;
 }
 
 void qs__torch_weights(qs__import *one, const qs__node *node, qs__value *matrix) {
@@ -223,8 +222,8 @@ int64_t qs__sample_step(qs__import *one, int value) {
     for (int at = value < 0 ? -1 : one->value[value].producer; at >= 0; at = value < 0 ? -1 : one->value[value].producer) {
         const qs__node *node = &one->node[at];
         double step;
+        int of = 0;
         if (counts_samples(one, value)) return 1;
-        int of = node->inputs > 0 ? 0 : -1;
         const bool product = strcmp(node->op, "Mul") == 0, sum = strcmp(node->op, "Add") == 0;
         if (product || sum) { /* of the numbers of samples and what does not depend on them */
             const qs__value *a = qs__read_by(one, node, 0), *b = qs__read_by(one, node, 1);
@@ -234,7 +233,7 @@ int64_t qs__sample_step(qs__import *one, int value) {
                 return counts_samples(one, node->input[of]) && qs__one_number(one, of ? a : b, &step) && step > 0 && step < 1e15
                            ? (int64_t)step
                            : 0;
-        } else if (strcmp(node->op, "Unsqueeze") != 0 && strcmp(node->op, "Reshape") != 0)
+        } else if (node->inputs < 1 || (strcmp(node->op, "Unsqueeze") != 0 && strcmp(node->op, "Reshape") != 0))
             return 0;
         value = node->input[of];
     }
@@ -273,12 +272,13 @@ static bool gathers_own_sample(qs__import *one, const qs__node *node) {
 static bool is_alike(qs__import *one, const qs_onnx_tensor *a, const qs_onnx_tensor *b) {
     double *values[2] = {NULL, NULL};
     bool same = a->type == b->type && a->count == b->count && a->type != QS_ONNX_STRING;
+    const int64_t count = a->uniform && b->uniform && a->count > 1 ? 1 : a->count; /* one stands for all, however many */
     for (int i = 0; i < 2 && same; i++) {
-        qs__stick(one, qs_allocate((size_t)a->count, sizeof **values, &values[i]));
-        if (one->status == QS_OK) qs__stick(one, qs_onnx_tensor_doubles(i ? b : a, 0, a->count, values[i]));
+        qs__stick(one, qs_allocate((size_t)count, sizeof **values, &values[i]));
+        if (one->status == QS_OK) qs__stick(one, qs_onnx_tensor_doubles(i ? b : a, 0, count, values[i]));
         same = one->status == QS_OK;
     }
-    for (int64_t i = 0; i < a->count && same; i++)
+    for (int64_t i = 0; i < count && same; i++)
         same = values[0][i] == values[1][i];
     free(values[0]);
     free(values[1]);
