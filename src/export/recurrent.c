@@ -31,13 +31,13 @@ static const char *by_gates(qs__writer *w, int node, qs_role role, const qs_recu
     w->at = here;
     if (there) return rows;
     if (place.transposed) rows = QS__TRANSPOSE(w, rows, 1, 0);
-    for (int i = 0; i < blocks * (int)of->gates && moves; i++) {
-        const int64_t first = (i / of->gates * of->gates + of->at[i % of->gates]) * of->hidden;
-        part[i] = qs__onnx_slice(w, rows, 0, first, first + of->hidden);
-    }
     if (moves) {
         qs_protobuf with = {0};
         qs__attribute_integer(&with, "axis", 0);
+        for (int i = 0; i < blocks * (int)of->gates; i++) {
+            const int64_t first = (i / of->gates * of->gates + of->at[i % of->gates]) * of->hidden;
+            part[i] = qs__onnx_slice(w, rows, 0, first, first + of->hidden);
+        }
         rows = qs__onnx_node(w, "Concat", &with, blocks * (int)of->gates, part);
     }
     if (qs_shape_equal(&parameter->shape, &wanted)) return rows;

@@ -271,18 +271,17 @@ static void apply(qs__import *one, const qs__node *node, pair kind, qs__value *x
             if (of[i] == f) ordered.axis[ordered.axes++] = (qs__axis_parts){1, {(signed char)i}};
     const bool all = count > 0 && count + 1 == factors, single = count == 0, channels = last == count && !all && !single;
     const int64_t values = qs__layout_count(&ordered);
+    const bool one_row = channels && numbers->rows != 0 && values == numbers->tensor->dim[1]; /* of a table, for all positions */
     qs_shape shape = x->shape;
     int source = x->source;
-    if (channels || all)
+    if (one_row) {
+        shape = qs_shape_of(3, (int64_t)1, values, qs__layout_count(&x->layout) / values);
+        source = qs__seen_as(one, x, &shape);
+    } else if (channels || all)
         source = qs__seen(one, x, all ? x->shape.dim[1] : values, &shape);
     else if (!single)
         source = qs__seen(one, x, qs__layout_count(&x->layout) / values, &shape);
     numbers->layout = ordered;
-    const bool one_row = channels && numbers->rows != 0 && values == numbers->tensor->dim[1];
-    if (one_row) { /* of a table, for all positions */
-        shape = qs_shape_of(3, (int64_t)1, values, qs__layout_count(&x->layout) / values);
-        source = qs__seen_as(one, x, &shape);
-    }
     if ((all || one_row) && kind == ADD && numbers->parameter && shape.axes == 3 && numbers->rows != 0) {
         const int made = qs__make(one, "positions", numbers, 1, &source, shape);
         qs__set(one, made, "vocabulary", (double)numbers->rows);
