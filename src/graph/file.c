@@ -393,7 +393,7 @@ qs_status qs__onnx_open(const char *text, const qs_samples *samples, qs_graph **
     qs_onnx_imported imported;
     qs_graph *graph = NULL;
     qs_status status = qs_onnx_import(text, length, false, &imported);
-    if (length > 0 && (status != QS_OK || !varies(&imported.graph))) {
+    if (length > 0 && (status != QS_OK || (imported.length > 0 && !varies(&imported.graph)))) {
         qs_onnx_imported_release(&imported);
         status = qs_onnx_import(text, 0, false, &imported);
     }

@@ -155,6 +155,18 @@ TEST(numbers_at_their_ends) {
                        huge ? "elements a sample: at most 2^40" : "weights of 4 in 4611686018427387904 groups");
         qs_onnx_imported_release(&out);
     }
+    /* A few bytes that say 2^30 numbers. */
+    const int64_t filled[] = {1 << 15, 1 << 15};
+    bytes graph = {0};
+    put_message(&graph, 1, node_of("ConstantOfShape", "extents", "filled"));
+    put_message(&graph, 1, node_of("Div", "x,filled", "y"));
+    put_text(&graph, 2, "graph");
+    put_message(&graph, 5, integers_of("extents", 2, filled));
+    put_message(&graph, 11, value_of("x", QS_ONNX_FLOAT, 3, (const int64_t[]){-1, 1, 1}));
+    put_message(&graph, 12, value_of("y", QS_ONNX_FLOAT, 0, NULL));
+    qs_onnx_imported out;
+    assert_refused(imported_bytes(model_of(graph, 8, 13), &out), QS_UNSUPPORTED, "filled with 1073741824 equal numbers: at most 2^28");
+    qs_onnx_imported_release(&out);
 }
 
 /* The batch three times, of one element: each of the three extents of what is filled is it, and 1 where one sample is computed. */

@@ -12,6 +12,22 @@ enum { MOST_INPUTS = 2 * QS_SAMPLES_MOST_INPUTS }; /* some are joined, and go */
 
 /* ---- Values and nodes ----------------------------------------------------------------------------------------------------- */
 
+/* What may cost much memory: few bytes can say of a value that it is huge, or filled with one number. Products of extents stay far below
+ * what an integer holds. */
+static qs_status size_check(qs__import *one, int v) {
+    const qs_onnx_value *is = &one->model->graph.value[v];
+    const qs_onnx_tensor *numbers = is->constant ? is->constant : is->extents;
+    int64_t extent[QS__MOST_RANK];
+    const int rank = qs__extents_of(one, v, extent);
+    double count = 1;
+    for (int a = 0; a < rank; a++)
+        count *= (double)extent[a];
+    if (count > 0x1p40) return qs_fail(QS_UNSUPPORTED, "value \"%s\" has %g elements a sample: at most 2^40", is->name, count);
+    if (numbers && numbers->uniform && numbers->count > INT64_C(1) << 28)
+        return qs_fail(QS_UNSUPPORTED, "value \"%s\" is filled with %lld equal numbers: at most 2^28", is->name, (long long)numbers->count);
+    return QS_OK;
+}
+
 /* Integers that depend on the batch or the length, for a batch of one. */
 static const qs_onnx_tensor *extents_fix(qs__import *one, const qs_onnx_tensor *symbols) {
     const qs_onnx_extent *extent = symbols->data;
@@ -45,17 +61,6 @@ static void value_load(qs__import *one, int v) {
     out->layout = qs__layout_rows(tensor->rank, tensor->dim, false);
 }
 
-/* Whatever a file says of extents: products of them stay far below what an integer holds. */
-static qs_status size_check(qs__import *one, int v) {
-    int64_t extent[QS__MOST_RANK];
-    const int rank = qs__extents_of(one, v, extent);
-    double count = 1;
-    for (int a = 0; a < rank; a++)
-        count *= (double)extent[a];
-    if (count <= 0x1p40) return QS_OK;
-    return qs_fail(QS_UNSUPPORTED, "value \"%s\" has %g elements a sample: at most 2^40", one->value[v].name, count);
-}
-
 static qs_status graph_load(qs__import *one) {
     const qs_onnx_graph *graph = &one->model->graph;
     QS_TRY(qs_allocate((size_t)graph->values, sizeof *one->value, &one->value));
@@ -63,8 +68,8 @@ static qs_status graph_load(qs__import *one) {
     one->values = graph->values;
     one->nodes = graph->nodes;
     for (int v = 0; v < graph->values; v++) {
-        value_load(one, v);
         QS_TRY(size_check(one, v));
+        value_load(one, v);
     }
     for (int n = 0; n < graph->nodes; n++) {
         const qs_onnx_node *from = &graph->node[n];
@@ -498,15 +503,15 @@ static qs_status run(qs__import *one, qs__options *with) {
 }
 
 /* With a number in the place of a length that the file leaves open: that of the text unless `instead`, else `length`, else (0) what the
- * file suggests. *open: that number; 0: the file leaves none open. */
-static qs_status imported_at(const char *text, int64_t length, bool instead, qs__import *one, int64_t *open) {
+ * file suggests. */
+static qs_status imported_at(const char *text, int64_t length, bool instead, qs__import *one) {
     qs__options with;
     *one->out = (qs_onnx_imported){.rows = 0};
     qs_status status = qs__options_read(text, &with);
     if (with.length == 0 || instead) with.length = length;
     if (status == QS_OK) status = run(one, &with);
     if (status != QS_OK && with.path && !strstr(qs_message(), with.path)) qs_fail_within(status, "%s", with.path);
-    *open = with.open ? with.length : 0;
+    one->out->length = with.open ? with.length : 0;
     free(with.text);
     free(one->value);
     free(one->node);
@@ -519,10 +524,10 @@ qs_status qs_onnx_import(const char *text, int64_t length, bool with_values, qs_
     qs_onnx_imported shorter;
     qs__import one = {.out = out, .with_values = with_values}, again = {.out = &shorter};
     char why[QS__WHY] = "at a shorter one it cannot be imported";
-    int64_t open, less;
-    QS_TRY(imported_at(text, length, false, &one, &open));
+    QS_TRY(imported_at(text, length, false, &one));
+    const int64_t open = out->length;
     if (open < 3) return QS_OK;
-    if (imported_at(text, open - 1, true, &again, &less) == QS_OK && qs__length_open(&out->graph, open, &shorter.graph, less, why))
+    if (imported_at(text, open - 1, true, &again) == QS_OK && qs__length_open(&out->graph, open, &shorter.graph, open - 1, why))
         qs__note(&one, "samples have up to %lld positions; the model is the same at every length", (long long)open);
     else
         qs__note(&one, "samples have %lld positions, at no other length it is the same model: %s", (long long)open, why);

@@ -28,6 +28,7 @@ typedef struct qs_onnx_imported {
     qs_tensor_set weights; /* of all parameters, in fp32, fp16 or bf16; their data belong to what stands below */
     int rows;
     qs_onnx_row *row; /* in alphabetical order */
+    int64_t length;   /* what was put for a length that the file leaves open; 0: it leaves none open */
     int joined;       /* products of scores and values that became attention */
     int notes;
     char **note;         /* lines for people: what was dropped, tied, frozen, and why */
