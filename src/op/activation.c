@@ -3,7 +3,12 @@
  * absmax?, and backward src diff_dst diff_src absmax?. */
 #include "internal.h"
 
+#include <math.h>
 #include <stdlib.h>
+
+double qs__sigmoid(double x) {
+    return 1 / (1 + exp(-x));
+}
 
 qs_status qs__activation_check(const qs_case *one) {
     qs_shape same;

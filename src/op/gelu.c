@@ -22,23 +22,18 @@ static double below(double x) {
     return erfc(-x * root_half) / 2;
 }
 
-/* Of -x it is 1 less this, and no difference. */
-static double sigmoid(double x) {
-    return 1 / (1 + exp(-x));
-}
-
 static double argument(double x) {
     return tanh_scale * (x + cubic * x * x * x);
 }
 
 static double function(const qs_attributes *with, double x) {
-    return x * (with->approximate > 0 ? sigmoid(2 * argument(x)) : below(x));
+    return x * (with->approximate > 0 ? qs__sigmoid(2 * argument(x)) : below(x));
 }
 
 static double derivative(const qs_attributes *with, double x) {
     if (with->approximate == 0) return below(x) + x * density_scale * exp(-x * x / 2);
     const double u = argument(x), slope = tanh_scale * (1 + 3 * cubic * x * x);
-    return sigmoid(2 * u) + 2 * x * sigmoid(2 * u) * sigmoid(-2 * u) * slope;
+    return qs__sigmoid(2 * u) + 2 * x * qs__sigmoid(2 * u) * qs__sigmoid(-2 * u) * slope;
 }
 
 QS__ACTIVATION_KERNELS(function, derivative)

@@ -128,6 +128,8 @@ qs_status qs__ids_read(const qs_case *one, const qs_tensor *operands, int32_t **
 
 /* ---- Functions of one number: gelu, sigmoid, clip and others (activation.c) ---- */
 
+/* The logistic function 1 / (1 + e^-x), which operators beside `sigmoid` are made of. */
+double qs__sigmoid(double x);
 /* A function of one number, or its derivative. */
 typedef double (*qs__curve)(const qs_attributes *with, double x);
 /* to = f(from), and diff_src = diff_dst f'(src): the curve in double, rounded once to fp32. */

@@ -167,16 +167,12 @@ static double product_of(const unrolled *u, int64_t i, const double *with) {
     return sum;
 }
 
-static double logistic(double x) {
-    return 1 / (1 + exp(-x));
-}
-
 static void lstm_forward(const unrolled *u, int64_t s, const double *before, double *g, double *cell, double *after) {
     const int64_t hidden = u->of.hidden, i = gate_at(u, QS_GATE_I), o = gate_at(u, QS_GATE_O), f = gate_at(u, QS_GATE_F),
                   c = gate_at(u, QS_GATE_C);
     for (int64_t k = 0; k < 4 * hidden; k++) {
         const double sum = input_of(u, s, k) + product_of(u, k, before);
-        g[k] = k >= c && k < c + hidden ? tanh(sum) : logistic(sum);
+        g[k] = k >= c && k < c + hidden ? tanh(sum) : qs__sigmoid(sum);
     }
     for (int64_t k = 0; k < hidden; k++) {
         cell[hidden + k] = g[f + k] * cell[k] + g[i + k] * g[c + k];
@@ -188,8 +184,8 @@ static void gru_forward(const unrolled *u, int64_t s, const double *before, doub
     const int64_t hidden = u->of.hidden, z = gate_at(u, QS_GATE_Z), r = gate_at(u, QS_GATE_R), n = gate_at(u, QS_GATE_N);
     const bool late = u->of.cell == QS_CELL_GRU_LATE;
     for (int64_t k = 0; k < hidden; k++) {
-        g[z + k] = logistic(input_of(u, s, z + k) + product_of(u, z + k, before));
-        g[r + k] = logistic(input_of(u, s, r + k) + product_of(u, r + k, before));
+        g[z + k] = qs__sigmoid(input_of(u, s, z + k) + product_of(u, z + k, before));
+        g[r + k] = qs__sigmoid(input_of(u, s, r + k) + product_of(u, r + k, before));
         other[k] = late ? product_of(u, n + k, before) : g[r + k] * before[k];
     }
     for (int64_t k = 0; k < hidden; k++) {

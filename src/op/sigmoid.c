@@ -6,12 +6,12 @@
 
 static double function(const qs_attributes *with, double x) {
     (void)with;
-    return 1 / (1 + exp(-x));
+    return qs__sigmoid(x);
 }
 
 static double derivative(const qs_attributes *with, double x) {
     (void)with;
-    return 1 / (1 + exp(-x)) / (1 + exp(x));
+    return qs__sigmoid(x) / (1 + exp(x));
 }
 
 QS__CURVE(sigmoid, "", .sign = QS_SIGN_NEVER_NEGATIVE);

@@ -3,20 +3,14 @@
  * x s(x) s(-x). The reference computes in double. A minus infinity gives a NaN. */
 #include "internal.h"
 
-#include <math.h>
-
-static double sigmoid(double x) {
-    return 1 / (1 + exp(-x));
-}
-
 static double function(const qs_attributes *with, double x) {
     (void)with;
-    return x * sigmoid(x);
+    return x * qs__sigmoid(x);
 }
 
 static double derivative(const qs_attributes *with, double x) {
     (void)with;
-    return sigmoid(x) + x * sigmoid(x) * sigmoid(-x);
+    return qs__sigmoid(x) + x * qs__sigmoid(x) * qs__sigmoid(-x);
 }
 
 QS__CURVE(silu, "", .sign = QS_SIGN_ANY);

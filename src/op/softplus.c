@@ -11,7 +11,7 @@ static double function(const qs_attributes *with, double x) {
 
 static double derivative(const qs_attributes *with, double x) {
     (void)with;
-    return 1 / (1 + exp(-x));
+    return qs__sigmoid(x);
 }
 
 QS__CURVE(softplus, "", .sign = QS_SIGN_NEVER_NEGATIVE);

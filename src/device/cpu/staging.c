@@ -135,6 +135,19 @@ qs__out qs__out_at(qs__out array, int64_t elements) {
     return array;
 }
 
+const float *qs__staged_row(const qs__cpu_kernels *kernels, qs__in from, int64_t count, float *room) {
+    if (from.type == QS__FP32) return from.at;
+    kernels->matmul_read(count, from, room);
+    return room;
+}
+
+void qs__staged_row_write(int64_t count, const float *values, qs__out to) {
+    if (to.type != QS__FP32)
+        qs_convert_from_fp32(qs_format_of("bf16"), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, count, values, to.at);
+    else if (to.at != values)
+        memcpy(to.at, values, (size_t)count * sizeof *values);
+}
+
 qs__rows qs__rows_of(const qs_case *one, qs_role role) {
     const qs_shape *shape = &qs__case_operand(one, role)->shape;
     return (qs__rows){.rows = qs_shape_count(shape) / shape->dim[1], .channels = shape->dim[1]};

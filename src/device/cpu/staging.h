@@ -19,6 +19,10 @@ qs__in qs__staged_in(const qs__chain *chain, qs_role role);
 qs__out qs__staged_out(const qs__chain *chain, qs_role role);
 qs__in qs__in_at(qs__in array, int64_t elements);
 qs__out qs__out_at(qs__out array, int64_t elements);
+/* Values of a native operand as fp32: where they lie, or read into `room`. */
+const float *qs__staged_row(const qs__cpu_kernels *kernels, qs__in from, int64_t count, float *room);
+/* The other way, rounded to the nearest where the operand is bf16; values may already lie where they belong. */
+void qs__staged_row_write(int64_t count, const float *values, qs__out to);
 
 /* The optional operand absmax, set to 0; NULL where it is absent, or where `written` goes through fp32 scratch: what is stored in the end
  * is looked at then. */

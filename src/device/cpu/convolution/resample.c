@@ -84,10 +84,7 @@ static void add_weighted(int64_t count, float weight, bool first, const float *v
 
 static const float *line_read(const job *j, int64_t image, int64_t line, float *room) {
     const int64_t count = j->axis[1].read * j->channels;
-    const qs__in from = qs__in_at(j->from, (image * j->axis[0].read + line) * count);
-    if (from.type == QS__FP32) return from.at;
-    j->kernels->matmul_read(count, from, room);
-    return room;
+    return qs__staged_row(j->kernels, qs__in_at(j->from, (image * j->axis[0].read + line) * count), count, room);
 }
 
 static void fill(int64_t count, float value, float *out) {
@@ -116,8 +113,7 @@ static void line_write(const job *j, int64_t line, float *lines) {
         fill(count, j->empty, out);
     else
         columns_sum(j, sum, out);
-    if (to.type != QS__FP32)
-        qs_convert_from_fp32(qs_format_of("bf16"), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, count, out, to.at);
+    qs__staged_row_write(count, out, to);
 }
 
 static void write_shares(void *context, int64_t begin, int64_t end) {

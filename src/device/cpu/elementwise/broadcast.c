@@ -205,8 +205,7 @@ static void sum_into(const qs__chain *chain, qs__sum_of what, qs_role a, qs_role
     sum(chain, what, a, b, result);
     for (int64_t i = 0; divisor != 1 && i < count; i++)
         result[i] /= divisor;
-    if (out.type == QS__BF16)
-        qs_convert_from_fp32(qs_format_of("bf16"), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, count, result, out.at);
+    qs__staged_row_write(count, result, out);
 }
 
 /* ---- The operators ---- */

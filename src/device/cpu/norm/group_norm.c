@@ -100,25 +100,18 @@ static void gradient_sums(const job *j, int64_t share, int64_t sample, double *s
     }
 }
 
-static const float *row_read(const job *j, qs__in from, float *room) {
-    if (from.type == QS__FP32) return from.at;
-    j->kernels->matmul_read(j->channels, from, room);
-    return room;
-}
-
 /* dst = inverse (scale dy - offset - (x - mean) slope), offset and slope by channel. */
 static void gradient_rows(const job *j, int64_t share, int64_t sample, const float *offset, const float *slope) {
     const float *mean = vector_of(j, share, MEAN), *inverse = vector_of(j, share, FACTOR);
     float *x_room = vector_of(j, share, FIRST), *dy_room = vector_of(j, share, SECOND), *room = vector_of(j, share, THIRD);
     for (int64_t at = sample * j->rows * j->channels; at < (sample + 1) * j->rows * j->channels; at += j->channels) {
-        const float *x = row_read(j, qs__in_at(j->src, at), x_room), *dy = row_read(j, qs__in_at(j->diff, at), dy_room);
+        const float *x = qs__staged_row(j->kernels, qs__in_at(j->src, at), j->channels, x_room);
+        const float *dy = qs__staged_row(j->kernels, qs__in_at(j->diff, at), j->channels, dy_room);
         const qs__out dst = qs__out_at(j->dst, at);
         float *to = dst.type == QS__FP32 ? dst.at : room;
         for (int64_t c = 0; c < j->channels; c++)
             to[c] = inverse[c] * (j->scale[c] * dy[c] - offset[c] - (x[c] - mean[c]) * slope[c]);
-        if (dst.type != QS__FP32)
-            qs_convert_from_fp32(qs_format_of("bf16"), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, j->channels, to,
-                                 dst.at);
+        qs__staged_row_write(j->channels, to, dst);
     }
 }
 

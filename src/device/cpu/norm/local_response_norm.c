@@ -3,7 +3,6 @@
 #include "cpu/norm/norm.h"
 
 #include <math.h>
-#include <string.h>
 
 typedef struct job {
     const qs__cpu_kernels *kernels;
@@ -43,17 +42,10 @@ static void sums_of(const job *j, const float *x, float *squares, float *sums, f
     }
 }
 
-static const float *row_read(const job *j, qs__in from, float *room) {
-    if (from.type == QS__FP32) return from.at;
-    j->kernels->matmul_read(j->size.channels, from, room);
-    return room;
-}
-
 static void row_write(const job *j, int64_t row, float *const *room) {
     const int64_t channels = j->size.channels, at = row * channels;
-    const float *x = row_read(j, qs__in_at(j->src, at), room[X]);
-    const float *dy = j->diff.at ? row_read(j, qs__in_at(j->diff, at), room[DY]) : NULL;
-    const qs__out dst = qs__out_at(j->dst, at);
+    const float *x = qs__staged_row(j->kernels, qs__in_at(j->src, at), channels, room[X]);
+    const float *dy = j->diff.at ? qs__staged_row(j->kernels, qs__in_at(j->diff, at), channels, room[DY]) : NULL;
     float *out = room[OUT], *sums = room[SUMS], *powers = room[POWERS];
     sums_of(j, x, out, sums, powers);
     if (dy) {
@@ -66,10 +58,7 @@ static void row_write(const job *j, int64_t row, float *const *room) {
         for (int64_t c = 0; c < channels; c++)
             out[c] = x[c] * powers[c];
     }
-    if (dst.type == QS__FP32)
-        memcpy(dst.at, out, (size_t)channels * sizeof *out);
-    else
-        qs_convert_from_fp32(qs_format_of("bf16"), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, channels, out, dst.at);
+    qs__staged_row_write(channels, out, qs__out_at(j->dst, at));
 }
 
 static void write_shares(void *context, int64_t begin, int64_t end) {

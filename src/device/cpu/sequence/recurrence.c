@@ -63,19 +63,6 @@ static int64_t first_of(const job *j, int64_t share) {
     return j->of.samples * share / j->shares;
 }
 
-static const float *row_read(const job *j, qs__in from, int64_t count, float *room) {
-    if (from.type == QS__FP32) return from.at;
-    j->kernels->matmul_read(count, from, room);
-    return room;
-}
-
-static void row_write(int64_t count, const float *values, qs__out to) {
-    if (to.type == QS__FP32)
-        memcpy(to.at, values, (size_t)count * sizeof *values);
-    else
-        qs_convert_from_fp32(qs_format_of("bf16"), QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, count, values, to.at);
-}
-
 static void curve(const job *j, qs__activation which, int64_t count, const float *from, float *to) {
     j->kernels->activation((qs__curve_of){.which = which}, count, (qs__in){QS__FP32, from}, (qs__out){QS__FP32, to}, NULL);
 }
@@ -108,7 +95,7 @@ static void gate_close(const job *j, int gate, const float *x, float *g) {
 /* The first part of a step, behind the product with the state before: all but the new state of an early GRU. */
 static void step_open(const job *j, int64_t share, int64_t sample, int64_t step) {
     const int64_t hidden = j->of.hidden;
-    const float *x = row_read(j, qs__in_at(j->src, place_of(j, sample, step, false)), j->channels, room_of(j, share, -1));
+    const float *x = qs__staged_row(j->kernels, qs__in_at(j->src, place_of(j, sample, step, false)), j->channels, room_of(j, share, -1));
     const float *before = row_of(&j->before, sample, step);
     float *g = row_of(&j->gates, sample, step), *other = row_of(&j->other, sample, step);
     const bool gru = j->of.gates == 3;
@@ -162,11 +149,12 @@ static void share_forward(const job *j, int64_t share, bool writes) {
             multiply(j, share, hidden, &j->other, 0, s, j->from_state + 2 * hidden, j->wide, &j->gates, 2 * hidden, hidden);
         for (int64_t n = first; n < end; n++) {
             if (j->of.cell == QS_CELL_GRU)
-                gate_close(j, QS_GATE_N, row_read(j, qs__in_at(j->src, place_of(j, n, s, false)), j->channels, room_of(j, share, -1)),
+                gate_close(j, QS_GATE_N,
+                           qs__staged_row(j->kernels, qs__in_at(j->src, place_of(j, n, s, false)), j->channels, room_of(j, share, -1)),
                            row_of(&j->gates, n, s));
             float *after = s + 1 < j->of.positions || writes ? row_of(&j->before, n, s) + j->before.step : room_of(j, share, LAST);
             step_end(j, share, n, s, after);
-            if (writes) row_write(hidden, after, qs__out_at(j->dst, place_of(j, n, s, true)));
+            if (writes) qs__staged_row_write(hidden, after, qs__out_at(j->dst, place_of(j, n, s, true)));
         }
     }
 }
@@ -206,7 +194,7 @@ static void gru_back(const job *j, float *g, const float *before, float *dh) {
 static void step_back(const job *j, int64_t share, int64_t sample, int64_t step) {
     const int64_t hidden = j->of.hidden;
     float *g = row_of(&j->gates, sample, step), *dh = row_of(&j->of_state, sample, 0);
-    const float *dy = row_read(j, qs__in_at(j->diff, place_of(j, sample, step, true)), hidden, room_of(j, share, RESULT));
+    const float *dy = qs__staged_row(j->kernels, qs__in_at(j->diff, place_of(j, sample, step, true)), hidden, room_of(j, share, RESULT));
     for (int64_t k = 0; k < hidden; k++)
         dh[k] += dy[k];
     if (j->of.cell == QS_CELL_LSTM) {
@@ -234,7 +222,7 @@ static void step_back_end(const job *j, int64_t share, int64_t sample, int64_t s
         g[at + k] = reset[k] * before[k] * g[at + k] * (1 - g[at + k]);
     }
     if (j->of.cell != QS_CELL_GRU_LATE) {
-        row_write(j->channels, g, dst);
+        qs__staged_row_write(j->channels, g, dst);
         return;
     }
     memcpy(out, g, (size_t)j->channels * sizeof *out);
@@ -244,7 +232,7 @@ static void step_back_end(const job *j, int64_t share, int64_t sample, int64_t s
         g[new + k] = of_new * open;
         other[k] = of_new;
     }
-    row_write(j->channels, out, dst);
+    qs__staged_row_write(j->channels, out, dst);
 }
 
 static void share_backward(const job *j, int64_t share) {
@@ -353,7 +341,7 @@ static void parameters_read(const job *j, const float *bias) {
     memset(j->from_state, 0, (size_t)(hidden * j->wide + QS__MATMUL_COLUMNS) * sizeof(float));
     if (j->to_state) memset(j->to_state, 0, (size_t)(j->channels * j->width) * sizeof(float));
     for (int64_t i = 0; i < j->channels; i++) {
-        const float *row = row_read(j, qs__in_at(j->weights, (j->direction * j->channels + i) * hidden), hidden, line);
+        const float *row = qs__staged_row(j->kernels, qs__in_at(j->weights, (j->direction * j->channels + i) * hidden), hidden, line);
         for (int64_t k = 0; k < hidden; k++)
             j->from_state[k * j->wide + i] = row[k];
         if (j->to_state) memcpy(j->to_state + i * j->width, row, (size_t)hidden * sizeof(float));
