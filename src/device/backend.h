@@ -16,6 +16,7 @@ typedef struct qs__stage {
     qs_status (*copy)(void *state, int queue, const qs_location *from, const qs_location *to, size_t bytes);
     qs_status (*fill)(void *state, int queue, void *memory, size_t offset, int value, size_t bytes);
     qs_status (*touch)(void *state, int queue, void *memory, size_t offset, size_t bytes, bool change);
+    qs_status (*finite)(void *state, int queue, void *memory, size_t offset, int64_t count, bool *finite);
     qs_status (*wait)(void *state, int queue);
     void (*drain)(void *state, int queue); /* leaves the message at hand as it is, as releases do */
     qs_status (*event_create)(void *state, void **event);

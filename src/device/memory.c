@@ -3,6 +3,7 @@
  * returns and an event holds the clock. */
 #include "backend.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -161,6 +162,16 @@ qs_status qs_memory_touch(qs_queue *queue, qs_location at, size_t bytes, bool ch
     else
         for (size_t i = 0; i < bytes; i += CACHE_LINE)
             (void)memory[i];
+    return QS_OK;
+}
+
+qs_status qs_memory_finite(qs_queue *queue, qs_location at, int64_t count, bool *finite) {
+    const qs__stage *stage = stage_of(queue->device);
+    QS_TRY(range_check(queue, at, (size_t)count * sizeof(float)));
+    *finite = true;
+    if (count == 0) return QS_OK;
+    if (stage) return stage->finite(queue->device->state, queue->kind, at.memory->state, at.offset, count, finite);
+    *finite = isfinite(qs_absmax_array(count, qs__location_host(at)));
     return QS_OK;
 }
 

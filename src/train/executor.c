@@ -9,8 +9,8 @@
  * takes the sums back, which the queue of kernels follows. The host is ahead of the queue then and never stops it: buckets are started in
  * the order of the schedule, which is the same on all ranks, as their copies arrive.
  *
- * Devices that add up by themselves do so in the queue of copies, behind the kernels, which follow the sums; the host has gradients only
- * where somebody looks at them. */
+ * Devices that add up by themselves do so in the queue of copies, behind the kernels, which follow the sums; the gradients of one rank
+ * alone stay as they are. The host never has them then: who asks whether they are finite has the device look. */
 #include "train_internal.h"
 
 #include <math.h>
@@ -24,6 +24,7 @@ typedef struct reduction {
     qs_request *request;              /* NULL when not under way */
     bool summed;                      /* seen to be complete; staged: its copy back is queued */
     qs_event *ready, *arrived, *back; /* staged: its gradients are complete, are with the host, and their sums back; NULL: not staged */
+    bool finite;                      /* looked at by the device: what it found, behind `arrived` */
 } reduction;
 
 struct qs_executor {
@@ -31,6 +32,7 @@ struct qs_executor {
     qs_comm *comm;
     bool alone;      /* one rank: sums are what it has */
     bool by_devices; /* sums are made where gradients lie, in the queue of copies */
+    bool staged;     /* gradients go through the host's staging */
     qs_memory *memory;
     qs_queue *kernels, *copies;
     char *host;                          /* the memory, where this process sees it; NULL elsewhere */
@@ -43,6 +45,7 @@ struct qs_executor {
     int starts, begun, polled; /* started[begun] is the oldest one that still arrives, started[polled] that may still be moving */
     float unit;                /* loss scale of the run */
     bool *finite;              /* where to note that gradients are not; NULL: they are not looked at */
+    bool all_finite;           /* what the device of one rank alone found; it may write this as long as the executor is there */
     qs_event **mark;           /* (1 + steps) before the first step, behind each one */
     qs_step_observer observer;
     void *observer_context;
@@ -142,6 +145,7 @@ qs_status qs_executor_create(const qs_schedule *schedule, qs_device *device, qs_
     }
     executor->memory = memory;
     executor->host = qs_memory_host(memory);
+    executor->staged = !executor->host && !executor->alone && !executor->by_devices;
     executor->kernels = qs_device_queue(device, QS_QUEUE_KERNELS);
     executor->copies = qs_device_queue(device, QS_QUEUE_COPIES);
     qs_status status = executor_fill(executor, device);
@@ -174,68 +178,6 @@ void qs_executor_release(qs_executor *executor) {
     free(executor->reduction);
     free(executor->started);
     free(executor);
-}
-
-/* ---- Timelines -------------------------------------------------------------------------------------------------------------- */
-
-qs_status qs_timeline_create(const qs_schedule *schedule, qs_timeline *out) {
-    qs_timeline timeline = {.steps = schedule->steps, .buckets = schedule->buckets};
-    qs_status status = QS_OK;
-    QS_GOTO(qs_allocate((size_t)schedule->steps, sizeof *timeline.end, &timeline.end));
-    QS_GOTO(qs_allocate((size_t)schedule->steps, sizeof *timeline.polled, &timeline.polled));
-    QS_GOTO(qs_allocate((size_t)schedule->buckets, sizeof *timeline.complete, &timeline.complete));
-    *out = timeline;
-    return QS_OK;
-done:
-    qs_timeline_release(&timeline);
-    return status;
-}
-
-void qs_timeline_release(qs_timeline *timeline) {
-    free(timeline->end);
-    free(timeline->polled);
-    free(timeline->complete);
-    *timeline = (qs_timeline){0};
-}
-
-double qs__timeline_start_of(const qs_timeline *timeline, int step) {
-    return step > 0 ? timeline->end[step - 1] : timeline->begin;
-}
-
-double qs_timeline_seconds(const qs_timeline *timeline, int step) {
-    return timeline->end[step] - qs__timeline_start_of(timeline, step);
-}
-
-static const char *const phase_names[QS_PHASE_TIMES] = {"forward", "backward", "cast", "communication", "waiting", "optimizer", "data"};
-
-const char *qs_phase_times_name(int index) {
-    return phase_names[index];
-}
-
-double qs_phase_times_at(const qs_phase_times *times, int index) {
-    const double all[QS_PHASE_TIMES] = {times->forward_us, times->backward_us,  times->cast_us, times->communication_us,
-                                        times->waiting_us, times->optimizer_us, times->data_us};
-    return all[index];
-}
-
-void qs_timeline_phases(const qs_timeline *timeline, const qs_schedule *schedule, qs_phase_times *sum) {
-    for (int s = 0; s < timeline->steps; s++) {
-        const qs_step *step = &schedule->step[s];
-        const double us = 1e6 * (timeline->end[s] - qs__timeline_start_of(timeline, s) - timeline->polled[s]);
-        sum->communication_us += 1e6 * timeline->polled[s];
-        if (step->kind == QS_STEP_REDUCE_START)
-            sum->communication_us += us;
-        else if (step->kind == QS_STEP_REDUCE_WAIT)
-            sum->waiting_us += us;
-        else if (step->conversion)
-            sum->cast_us += us;
-        else if (step->phase == QS_FORWARD)
-            sum->forward_us += us;
-        else if (step->phase == QS_BACKWARD)
-            sum->backward_us += us;
-        else
-            sum->optimizer_us += us;
-    }
 }
 
 /* ---- Memory ---------------------------------------------------------------------------------------------------------------- */
@@ -343,14 +285,13 @@ qs_status qs__executor_operand(const qs_executor *executor, const qs_step *step,
 
 /* ---- Running --------------------------------------------------------------------------------------------------------------- */
 
-/* Gradients of a bucket that the host has, to the other ranks, where the devices do not see to that. */
+/* Gradients of a bucket that the host has, to the other ranks. */
 static qs_status reduce_begin(qs_executor *executor, int bucket) {
     const qs_schedule *schedule = executor->schedule;
     const qs_bucket *one = &schedule->bucket[bucket];
     float *gradients = (float *)(void *)executor->gradients + one->first;
     float *residuals = executor->residuals ? (float *)(void *)executor->residuals + one->first : NULL;
     if (executor->finite && *executor->finite) *executor->finite = isfinite(qs_absmax_array(one->count, gradients));
-    if (executor->by_devices) return QS_OK;
     return qs_comm_all_reduce_wire_start(executor->comm, schedule->wire, gradients, residuals, executor->unit, one->count,
                                          &executor->reduction[bucket].request);
 }
@@ -371,27 +312,44 @@ static qs_status bucket_copy(qs_executor *executor, int bucket, bool to_host) {
     return QS_OK;
 }
 
-/* Where devices add up by themselves: behind the kernels that complete the bucket; who looks at gradients has them copied first. */
+/* Where devices add up by themselves: behind the kernels that complete the bucket, and behind the look at it. */
 static qs_status devices_sum(qs_executor *executor, int bucket) {
     const qs_bucket *one = &executor->schedule->bucket[bucket];
     reduction *own = &executor->reduction[bucket];
     const qs_location at = location_of(executor, executor->schedule->gradients, (size_t)one->first * sizeof(float));
+    executor->started[executor->starts++] = bucket;
+    executor->begun = executor->polled = executor->starts; /* the host has no part in it */
     QS_TRY(qs_event_record(own->ready, executor->kernels));
     QS_TRY(qs_queue_follow(executor->copies, own->ready));
     if (executor->finite) {
-        executor->started[executor->starts++] = bucket;
-        QS_TRY(bucket_copy(executor, bucket, true));
+        QS_TRY(qs_memory_finite(executor->copies, at, one->count, &own->finite));
         QS_TRY(qs_event_record(own->arrived, executor->copies));
     }
     QS_TRY(qs_memory_sum(executor->copies, at, one->count));
     return qs_event_record(own->back, executor->copies);
 }
 
+/* What the device finds in gradients that stay with it: of one rank alone all at once, else bucket by bucket before they are summed. */
+static qs_status looks_take(qs_executor *executor, bool *finite) {
+    const qs_schedule *schedule = executor->schedule;
+    if (executor->alone) {
+        const int64_t count = (int64_t)(schedule->buffer[schedule->gradients].bytes / sizeof(float));
+        QS_TRY(qs_memory_finite(executor->kernels, location_of(executor, schedule->gradients, 0), count, &executor->all_finite));
+        QS_TRY(qs_queue_wait(executor->kernels));
+        *finite = executor->all_finite;
+        return QS_OK;
+    }
+    if (executor->starts > 0) QS_TRY(qs_event_wait(executor->reduction[executor->started[executor->starts - 1]].arrived));
+    for (int i = 0; i < executor->starts; i++)
+        *finite = *finite && executor->reduction[executor->started[i]].finite;
+    return QS_OK;
+}
+
 static qs_status reduce_start(qs_executor *executor, int bucket) {
     reduction *one = &executor->reduction[bucket];
     one->summed = false;
     if (executor->by_devices) return devices_sum(executor, bucket);
-    if (executor->alone && !executor->host && !executor->finite) return QS_OK; /* nobody looks at them */
+    if (executor->alone && !executor->host) return QS_OK; /* its gradients are the sums */
     executor->started[executor->starts++] = bucket;
     if (executor->host) {
         executor->begun = executor->starts;
@@ -422,7 +380,7 @@ static qs_status reduce_end(qs_executor *executor, int bucket) {
     if (one->summed) return QS_OK;
     one->summed = true;
     if (executor->timeline) executor->timeline->complete[bucket] = qs_clock();
-    if (!one->back || executor->alone || executor->by_devices) return QS_OK;
+    if (!executor->staged) return QS_OK;
     QS_TRY(bucket_copy(executor, bucket, false));
     return qs_event_record(one->back, executor->copies);
 }
@@ -467,7 +425,7 @@ static qs_status reduce_wait(qs_executor *executor, int bucket) {
     if (!request) return QS_OK;
     QS_TRY(qs_comm_wait(executor->comm, request));
     QS_TRY(reduce_end(executor, bucket));
-    return one->back && !executor->alone ? qs_queue_follow(executor->kernels, one->back) : QS_OK;
+    return executor->staged ? qs_queue_follow(executor->kernels, one->back) : QS_OK;
 }
 
 /* Between kernels. With a timeline it notes how long that took where the same thread computes: it is communication's time, not the
@@ -564,8 +522,9 @@ qs_status qs__executor_phase(qs_executor *executor, qs_phase phase, const qs_run
         if (run->samples > 0 || step->kind != QS_STEP_KERNEL || phase == QS_UPDATE) status = step_observed(executor, s, run);
         if (executor->timeline && status == QS_OK) status = qs_event_record(executor->mark[s + 1], executor->kernels);
     }
-    /* Whether they are finite is seen where they arrive. */
-    if (finite && status == QS_OK && !executor->host) status = arrivals_wait(executor, executor->starts);
+    /* Whether they are finite is seen where they arrive, or told by the device. */
+    if (finite && status == QS_OK && !executor->host)
+        status = executor->staged ? arrivals_wait(executor, executor->starts) : looks_take(executor, finite);
     executor->finite = NULL;
     return phase == QS_UPDATE && status == QS_OK ? run_end(executor) : status;
 }

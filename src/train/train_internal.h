@@ -24,12 +24,17 @@ qs_status qs__text_start(qs__text *out);
 void qs__text_quote(qs__text *text, const char *string);
 qs_status qs__text_finish(qs__text *text, char **out);
 
+/* ---- timeline.c ----------------------------------------------------------------------------------------------------------------- */
+
+/* Where a step begins: the end of the one before. */
+double qs__timeline_start_of(const qs_timeline *timeline, int step);
+
 /* ---- executor.c: the parts of qs_executor_run, one step alone, whole buffers ---------------------------------------------------- */
 
 /* Where the steps of a phase end. */
 int qs__phase_end(const qs_schedule *schedule, qs_phase phase);
 /* The steps of a phase; a run is all three in turn, and the device is done with it behind the last. *finite: NULL, or whether this rank's
- * gradients are, looked at bucket by bucket before they are summed. */
+ * gradients are, looked at before they are summed. */
 qs_status qs__executor_phase(qs_executor *executor, qs_phase phase, const qs_run *run, bool *finite);
 /* Completes the all-reduces that are under way; later waits find them done. */
 qs_status qs__executor_complete(qs_executor *executor);
@@ -42,8 +47,6 @@ size_t qs__staging_bytes(const qs_schedule *schedule);
 qs_status qs__executor_hash(const qs_executor *executor, int buffer, uint64_t *hash);
 /* A copy of what an operand of a step has in memory, which the caller frees. */
 qs_status qs__executor_operand(const qs_executor *executor, const qs_step *step, int operand, void *out);
-/* Where a step begins: the end of the one before. */
-double qs__timeline_start_of(const qs_timeline *timeline, int step);
 
 /* ---- program.c: a schedule with its executor; may this plan run here? ------------------------------------------------------------ */
 

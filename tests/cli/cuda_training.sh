@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # labels: medium
 # ranks: 2
-# Training on GPUs, of doubles of CUDA's libraries: beside a rank of the host in one job, with sums that the GPUs make by themselves, and
-# going on from the state that the other device left.
+# Training on GPUs, of doubles of CUDA's libraries: beside a rank of the host in one job, with sums that the GPUs make by themselves,
+# going on from the state that the other device left, and gradients that are not finite.
 . "$(dirname "$0")/check.inc"
 [ -n "${QS_CUDA_DOUBLES:-}" ] || { echo 'this build has no device cuda'; exit 77; }
 export QSYNC_CUDA_LIBRARIES="$QS_CUDA_DOUBLES" QSYNC_DOUBLE_DEVICES=2
@@ -42,6 +42,27 @@ alone rest-cuda cuda --resume "$work/half-cpu/state.qsync"
 alone rest-cpu cpu --resume "$work/half-cuda/state.qsync"
 near rest-cuda whole
 near rest-cpu whole
+
+# ---- Gradients that are not finite: seen where they lie, so that more steps bring no more large copies to the host
+copies() { # STEPS
+    QSYNC_DOUBLE_LOG=1 alone log cuda --max-steps "$1"
+    [ "$(grep -c 'kernel finite_check$' "$work/err")" -eq "$1" ] || fail "$1 steps on a GPU: another number of looks at the gradients"
+    awk '/cuMemcpyDtoHAsync/ && $(NF - 1) >= 4096' "$work/err" | wc -l > "$work/copies-$1"
+}
+copies 2
+copies 4
+cmp -s "$work/copies-2" "$work/copies-4" || fail "large copies to the host in 2 and 4 steps: $(cat "$work/copies-2"), $(cat "$work/copies-4")"
+echo '{"schema": "qsync/plan/2", "classes": {"a": {"operators": {}}, "b": {"operators": {}, "tensors": {"fc1": {"gradient": "fp(2,1,8):overflow=inf"}}}}}' > "$work/small.json"
+for sums in shared devices; do
+    # shellcheck disable=SC2086
+    launch train $job --cluster "$work/cuda:cuda.json" --plan "$work/small.json" --loss-scaling 65536 --all-reduce $sums --out "$work/small" > "$work/out" 2> "$work/err"
+    code=$?
+    [ $code -eq 4 ] || { cat "$work/err"; fail "a gradient that is not finite, $sums: exit code $code, expected 4"; }
+    grep -q 'rank 1: a gradient is not finite in step 1: operator fc1, tensor gradient of fc1 ' "$work/err" ||
+        { cat "$work/err"; fail "a gradient that is not finite, $sums: another message"; }
+    tail -1 "$work/small/metrics.jsonl" | jq -e '.type == "failure" and .reason == "gradient" and .step == 1' > "$work/verdict" || fail "$sums: another last line"
+    rm -rf "$work/small"
+done
 
 # ---- Who cannot
 # shellcheck disable=SC2086

@@ -7,11 +7,11 @@
 
 alone() { "$QSYNC" "$@"; }
 
-cluster() { # RANKS
-    echo "{\"schema\": \"qsync/cluster/2\", \"classes\": {\"single\": {\"role\": \"training\", \"backend\": \"ref\", \"count\": $1, \"speed\": 1, \"formats\": [\"fp32\"], \"memory\": {\"capacity\": \"1GiB\", \"limit\": \"100%\"}}}, \"links\": []}"
+cluster() { # RANKS BACKEND
+    echo "{\"schema\": \"qsync/cluster/2\", \"classes\": {\"single\": {\"role\": \"training\", \"backend\": \"$2\", \"count\": $1, \"speed\": 1, \"formats\": [\"fp32\"], \"memory\": {\"capacity\": \"1GiB\", \"limit\": \"100%\"}}}, \"links\": []}"
 }
-cluster 1 > "$work/alone.json"
-cluster 2 > "$work/launch.json"
+cluster 1 ref > "$work/alone.json"
+cluster 2 ref > "$work/launch.json"
 plan() { echo "{\"schema\": \"qsync/plan/2\", \"classes\": {\"single\": {\"operators\": {}, \"tensors\": {\"fc1\": {\"gradient\": \"$1:overflow=inf\"}}}}}"; }
 plan 'fp(2,1,8)' > "$work/gradient.json"
 plan 'fp(2,1,30)' > "$work/skipping.json"
@@ -46,6 +46,14 @@ for how in alone launch; do
         'training diverged: its loss is .* in the steps up to 10, more than 10 times the 2.*look first at operator [a-z0-9]*, tensor gradient of ' \
         --rate 4 --diverged-at 10
     ends $how 1 test-loss '(.tensor | strings)' 'the test loss is not finite after step 1: operator [a-z0-9]*, tensor ' --rate 1e30 --max-steps 1
+done
+
+# ---- Where the host does not see the gradients: the device looks at them, or they are staged for their sum
+cluster 1 far > "$work/alone.json"
+cluster 2 far > "$work/launch.json"
+for how in alone launch; do
+    ends $how 1 gradient '"gradient of fc1"' 'a gradient is not finite in step 1: operator fc1, tensor gradient of fc1 ' \
+        --plan "$work/gradient.json" --loss-scaling 65536
 done
 
 refuse 2 '--skip-limit 0: must be at least 1' train --model lenet5 --dataset shapes --skip-limit 0

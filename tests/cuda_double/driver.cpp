@@ -415,7 +415,8 @@ API CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUst
     ENTER_CONTEXT("cuMemcpyDtoHAsync");
     qs_double_check_stream(function, stream);
     qs_double_check_memory(function, from, bytes);
-    put(stream, {function, [=] { memcpy(to, host(from), bytes); }, nullptr, nullptr, nullptr});
+    const std::string what = std::string(function) + " of " + std::to_string(bytes) + " bytes";
+    put(stream, {what, [=] { memcpy(to, host(from), bytes); }, nullptr, nullptr, nullptr});
     if (!lies_in_pinned(reinterpret_cast<CUdeviceptr>(to), bytes)) drain(stream);
     return CUDA_SUCCESS;
 }

@@ -3,6 +3,8 @@
 /* Memory, queues and events of a device: copies, what is refused, growing and shrinking, and the device's clock. */
 #include "device_support.h"
 
+#include <float.h>
+
 enum { BYTES = 3 << 20 };
 
 typedef struct scene {
@@ -54,6 +56,44 @@ TEST(bytes_are_moved) {
     assert_int_equal(byte_at(&here, 64), 8);
     free(pattern);
     free(back);
+    scene_close(&here);
+}
+
+/* Answers come behind what is queued, each of its own values alone; so many may be on their way. */
+TEST(values_are_looked_at) {
+    enum { COUNT = 5003, LOOKS = 2500 };
+    static const float odd[] = {INFINITY, -INFINITY, NAN, -NAN, FLT_MAX, -FLT_TRUE_MIN};
+    static bool many[LOOKS];
+    scene here = scene_open(BYTES);
+    float *values = calloc(COUNT, sizeof *values);
+    bool all, before, behind, none;
+    assert_non_null(values);
+    for (int i = 0; i < COUNT; i++)
+        values[i] = qs_random_normal(3, (uint64_t)i);
+    for (int queue = 0; queue < QS_QUEUES; queue++)
+        for (size_t o = 0; o < sizeof odd / sizeof *odd; o++)
+            for (int at = 0; at < COUNT; at += COUNT / 2) {
+                qs_queue *into = queue == QS_QUEUE_KERNELS ? here.kernels : here.copies;
+                const float kept = values[at];
+                values[at] = odd[o];
+                assert_ok(qs_memory_write(into, qs_location_of(here.memory, 64), values, COUNT * sizeof *values));
+                assert_ok(qs_memory_finite(into, qs_location_of(here.memory, 64), COUNT, &all));
+                assert_ok(qs_memory_finite(into, qs_location_of(here.memory, 64), at, &before));
+                assert_ok(qs_memory_finite(into, qs_location_of(here.memory, 64 + 4 * ((size_t)at + 1)), COUNT - at - 1, &behind));
+                assert_ok(qs_memory_finite(into, qs_location_of(here.memory, 64 + 4 * (size_t)at), 0, &none));
+                assert_ok(qs_memory_fill(into, qs_location_of(here.memory, 0), 0xff, BYTES)); /* NaNs, too late */
+                assert_ok(qs_queue_wait(into));
+                assert_int_equal(all, isfinite(odd[o]) != 0);
+                assert_true(before && behind && none);
+                values[at] = kept;
+            }
+    for (int i = 0; i < LOOKS; i++)
+        assert_ok(qs_memory_finite(here.copies, qs_location_of(here.memory, 4 * (size_t)i), 1, &many[i]));
+    assert_ok(qs_queue_wait(here.copies));
+    for (int i = 0; i < LOOKS; i++)
+        assert_false(many[i]);
+    assert_refused(qs_memory_finite(here.copies, qs_location_of(here.memory, BYTES - 4), 2, &all), QS_USAGE, "has no 8 bytes");
+    free(values);
     scene_close(&here);
 }
 
@@ -113,4 +153,4 @@ TEST(events_order_and_time) {
     scene_close(&here);
 }
 
-TEST_MAIN(bytes_are_moved, ranges_are_checked, memory_grows_and_shrinks, events_order_and_time)
+TEST_MAIN(bytes_are_moved, values_are_looked_at, ranges_are_checked, memory_grows_and_shrinks, events_order_and_time)

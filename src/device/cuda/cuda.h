@@ -146,7 +146,10 @@ void qs__transfers_close(qs__cuda *cuda);
 qs_status qs__transfers_write(qs__cuda *cuda, int queue, CUdeviceptr to, const void *from, size_t bytes);
 /* `to` is written by the first qs__transfers_finish behind its arrival. */
 qs_status qs__transfers_read(qs__cuda *cuda, int queue, CUdeviceptr from, void *to, size_t bytes);
-/* The number of the last read that was put into the queue; all up to a number are brought to where they go: they have arrived. */
+/* A place for the answer of a look, which holds 1.0f: `to` is whether no kernel in the queue set it to 0, by the first
+ * qs__transfers_finish behind that. */
+qs_status qs__transfers_look(qs__cuda *cuda, int queue, bool *to, CUdeviceptr *answer);
+/* The number of the last read or look that was put into the queue; all up to a number are brought to where they go: they have arrived. */
 uint64_t qs__transfers_last(const qs__cuda *cuda, int queue);
 void qs__transfers_finish(qs__cuda *cuda, int queue, uint64_t last);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Memory, queues and events of a GPU. Memory is a range of addresses as large as all there is, of which as much is mapped as was reserved:
  * it grows and shrinks where it is, so that kernels stay bound. */
-#include "cuda/cuda.h"
+#include "cuda/absmax.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -200,6 +200,19 @@ static qs_status stage_touch(void *state, int queue, void *memory, size_t offset
     return qs__cuda_put(cuda, cuda->stream[queue], function, qs__cuda_blocks(cuda, job.bytes / 32, THREADS, 1), THREADS, 0, &job);
 }
 
+/* The kernel lowers the answer in pinned memory: no memory of the device is taken for it. */
+static qs_status stage_finite(void *state, int queue, void *memory, size_t offset, int64_t count, bool *finite) {
+    qs__cuda *cuda = state;
+    CUfunction function;
+    CUdeviceptr answer;
+    QS_TRY(qs__cuda_function_find(cuda, "finite_check", &function));
+    QS_TRY(qs__transfers_look(cuda, queue, finite, &answer));
+    const qs__cuda_finite_job job = {
+        .src = {.at = address_of(memory, offset), .count = count, .format = qs__cuda_format_of(qs_format_of("fp32"))}, .flag = answer};
+    return qs__cuda_put(cuda, cuda->stream[queue], function, qs__cuda_blocks(cuda, count, QS__CUDA_THREADS, 8 * QS__CUDA_EIGHTS),
+                        QS__CUDA_THREADS, 0, &job);
+}
+
 /* ---- Queues and events ------------------------------------------------------------------------------------------------------- */
 
 static qs_status stage_wait(void *state, int queue) {
@@ -303,6 +316,7 @@ const qs__stage qs__cuda_stage = {
     .copy = stage_copy,
     .fill = stage_fill,
     .touch = stage_touch,
+    .finite = stage_finite,
     .wait = stage_wait,
     .drain = stage_drain,
     .event_create = event_create,

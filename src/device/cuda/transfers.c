@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLOTS = 8, SLOT_BYTES = 4 << 20 };
+enum { SLOTS = 8, SLOT_BYTES = 4 << 20, LOOKS = 1024 };
 
 /* A piece of a copy. Slots are used in turn. */
 typedef struct slot {
@@ -18,10 +18,20 @@ typedef struct slot {
     size_t bytes;
 } slot;
 
+/* A look, whose answer a kernel writes. */
+typedef struct look {
+    uint64_t number; /* among the reads */
+    bool *to;
+} look;
+
 typedef struct lane {
     slot slot[SLOTS];
-    uint64_t reads;        /* numbers of reads: 1 ... reads */
-    uint64_t next, oldest; /* slots oldest ... next - 1 (modulo SLOTS) may be in use */
+    look look[LOOKS];
+    float *answer; /* (LOOKS) pinned */
+    CUdeviceptr answer_address;
+    uint64_t reads;                  /* numbers of reads and looks: 1 ... reads */
+    uint64_t next, oldest;           /* slots oldest ... next - 1 (modulo SLOTS) may be in use */
+    uint64_t next_look, oldest_look; /* looks, in the same way */
 } lane;
 
 struct qs__transfers {
@@ -31,25 +41,34 @@ struct qs__transfers {
 qs_status qs__transfers_open(qs__cuda *cuda) {
     const qs__driver *driver = cuda->driver;
     QS_TRY(qs_allocate(1, sizeof *cuda->transfers, &cuda->transfers));
-    for (int queue = 0; queue < QS_QUEUES; queue++)
+    for (int queue = 0; queue < QS_QUEUES; queue++) {
+        lane *here = &cuda->transfers->lane[queue];
+        void *memory = NULL;
+        QS_TRY(qs__cuda_check(cuda, driver->host_allocate(&memory, LOOKS * sizeof *here->answer, CU_MEMHOSTALLOC_DEVICEMAP),
+                              "pinned memory for answers"));
+        here->answer = memory;
+        QS_TRY(qs__cuda_check(cuda, driver->host_address(&here->answer_address, memory, 0), "pinned memory for answers"));
         for (int i = 0; i < SLOTS; i++) {
-            slot *one = &cuda->transfers->lane[queue].slot[i];
-            void *memory = NULL;
+            slot *one = &here->slot[i];
             QS_TRY(qs__cuda_check(cuda, driver->host_allocate(&memory, SLOT_BYTES, 0), "pinned memory for copies"));
             one->memory = memory;
             QS_TRY(qs__cuda_check(cuda, driver->event_create(&one->done, CU_EVENT_DISABLE_TIMING), "an event for copies"));
         }
+    }
     return QS_OK;
 }
 
 void qs__transfers_close(qs__cuda *cuda) {
     const qs__driver *driver = cuda->driver;
-    for (int queue = 0; cuda->transfers && queue < QS_QUEUES; queue++)
+    for (int queue = 0; cuda->transfers && queue < QS_QUEUES; queue++) {
+        const lane *here = &cuda->transfers->lane[queue];
+        if (here->answer) driver->host_free(here->answer);
         for (int i = 0; i < SLOTS; i++) {
-            slot *one = &cuda->transfers->lane[queue].slot[i];
+            const slot *one = &here->slot[i];
             if (one->done) driver->event_destroy(one->done);
             if (one->memory) driver->host_free(one->memory);
         }
+    }
     free(cuda->transfers);
     cuda->transfers = NULL;
 }
@@ -101,6 +120,20 @@ qs_status qs__transfers_read(qs__cuda *cuda, int queue, CUdeviceptr from, void *
     return QS_OK;
 }
 
+/* More looks on their way than there is room for are waited for. */
+qs_status qs__transfers_look(qs__cuda *cuda, int queue, bool *to, CUdeviceptr *answer) {
+    lane *here = &cuda->transfers->lane[queue];
+    if (here->next_look - here->oldest_look == LOOKS) {
+        QS_TRY(qs__cuda_check(cuda, cuda->driver->stream_wait(cuda->stream[queue]), "a look at values"));
+        qs__transfers_finish(cuda, queue, UINT64_MAX);
+    }
+    const uint64_t at = here->next_look++ % LOOKS;
+    here->look[at] = (look){++here->reads, to};
+    here->answer[at] = 1;
+    *answer = here->answer_address + at * sizeof *here->answer;
+    return QS_OK;
+}
+
 uint64_t qs__transfers_last(const qs__cuda *cuda, int queue) {
     return cuda->transfers->lane[queue].reads;
 }
@@ -115,4 +148,6 @@ void qs__transfers_finish(qs__cuda *cuda, int queue, uint64_t last) {
     }
     while (here->oldest < end)
         (void)oldest_finish(cuda, here); /* a failure is told by the wait that this is part of */
+    for (; here->oldest_look < here->next_look && here->look[here->oldest_look % LOOKS].number <= last; here->oldest_look++)
+        *here->look[here->oldest_look % LOOKS].to = here->answer[here->oldest_look % LOOKS] != 0;
 }

@@ -395,18 +395,27 @@ static qs_status far_write(void *state, int queue, void *memory, size_t offset, 
     return bytes > 0 ? message_send(state, &command, from) : QS_OK;
 }
 
-static qs_status far_read(void *state, int queue, void *memory, size_t offset, void *to, size_t bytes) {
-    far *here = state;
-    if (bytes == 0) return QS_OK;
+/* Asks for bytes that come back when the queue is there. */
+static qs_status arrival_ask(far *here, qs__far_command *command, void *to, size_t bytes) {
     QS_TRY(qs_grow(&here->arrival, &here->arrival_capacity, here->arrivals + 1, sizeof *here->arrival));
     here->arrival[here->arrivals++] = (arrival){++here->reads, to, bytes};
-    const qs__far_command command = {.kind = QS__FAR_READ,
-                                     .queue = (uint32_t)queue,
-                                     .object = number_of(memory),
-                                     .offset = offset,
-                                     .other = here->reads,
-                                     .bytes = bytes};
-    return message_send(here, &command, NULL);
+    command->other = here->reads;
+    return message_send(here, command, NULL);
+}
+
+static qs_status far_read(void *state, int queue, void *memory, size_t offset, void *to, size_t bytes) {
+    qs__far_command command = {
+        .kind = QS__FAR_READ, .queue = (uint32_t)queue, .object = number_of(memory), .offset = offset, .bytes = bytes};
+    return bytes > 0 ? arrival_ask(state, &command, to, bytes) : QS_OK;
+}
+
+static qs_status far_finite(void *state, int queue, void *memory, size_t offset, int64_t count, bool *finite) {
+    qs__far_command command = {.kind = QS__FAR_FINITE,
+                               .queue = (uint32_t)queue,
+                               .object = number_of(memory),
+                               .offset = offset,
+                               .bytes = (size_t)count * sizeof(float)};
+    return arrival_ask(state, &command, finite, sizeof *finite);
 }
 
 static qs_status far_copy(void *state, int queue, const qs_location *from, const qs_location *to, size_t bytes) {
@@ -514,6 +523,7 @@ static const qs__stage stage = {
     .copy = far_copy,
     .fill = far_fill,
     .touch = far_touch,
+    .finite = far_finite,
     .wait = far_wait,
     .drain = far_drain,
     .pin = far_pin,

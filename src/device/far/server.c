@@ -6,6 +6,7 @@
 #include "qsync/far.h"
 
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -295,11 +296,17 @@ static void data_send(server *here, const queue *in, const qs__far_command *head
     const double begin = qs_clock();
     const qs_location from = location_at(here, head->object, head->offset);
     qs__far_reply reply = {.kind = QS__FAR_DATA, .status = (int32_t)in->status, .object = head->other};
-    if (in->status == QS_OK) {
-        reply.payload = head->bytes;
-        link_wait(here, begin, head->bytes);
+    const void *payload = (const char *)qs_memory_host(from.memory) + from.offset;
+    bool finite = true;
+    if (in->status == QS_OK && head->kind == QS__FAR_FINITE) {
+        finite = isfinite(qs_absmax_array((int64_t)(head->bytes / sizeof(float)), payload));
+        payload = &finite;
     }
-    reply_send(here, &reply, (const char *)qs_memory_host(from.memory) + from.offset);
+    if (in->status == QS_OK) {
+        reply.payload = head->kind == QS__FAR_FINITE ? sizeof finite : head->bytes;
+        link_wait(here, begin, reply.payload);
+    }
+    reply_send(here, &reply, payload);
 }
 
 static qs_status kernel_run(server *here, const command *one) {
@@ -368,7 +375,7 @@ static void command_do(server *here, const command *one) {
         status = event_reach(here, in, head->object, head->serial);
     } else if (head->kind == QS__FAR_FOLLOW) {
         status = event_await(here, head->object, head->serial);
-    } else if (head->kind == QS__FAR_READ) {
+    } else if (head->kind == QS__FAR_READ || head->kind == QS__FAR_FINITE) {
         data_send(here, in, head);
     } else if (in->status == QS_OK) {
         status = work_do(here, one);

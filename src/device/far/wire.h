@@ -5,7 +5,7 @@
 
 #include "qsync/device.h"
 
-enum { QS__FAR_PROTOCOL = 1, QS__FAR_NAME = 64, QS__FAR_FORMATS = 8 };
+enum { QS__FAR_PROTOCOL = 2, QS__FAR_NAME = 64, QS__FAR_FORMATS = 8 };
 
 typedef enum qs__far_kind {
     /* Answered, in the queue of kernels. */
@@ -25,6 +25,7 @@ typedef enum qs__far_kind {
     QS__FAR_RUN,    /* object: kernel; payload: qs_run */
     QS__FAR_WRITE,  /* object: memory, offset; payload: what */
     QS__FAR_READ,   /* object: memory, offset, bytes; other: the number that the data come back under */
+    QS__FAR_FINITE, /* the same, of fp32 values: a bool comes back */
     QS__FAR_COPY,   /* object, offset: from; other, other_offset: to; bytes */
     QS__FAR_FILL,   /* object, offset, bytes; value */
     QS__FAR_TOUCH,  /* object, offset, bytes; value: changes */

@@ -148,6 +148,9 @@ QS_API qs_status qs_memory_fill(qs_queue *queue, qs_location at, int value, size
 /* Goes through the lines of a region, as a kernel that reads it (or changes it in place) does: the device's caches hold it then, as far as
  * it fits, and what they held before is out. For measurements. */
 QS_API qs_status qs_memory_touch(qs_queue *queue, qs_location at, size_t bytes, bool change);
+/* Looks where they lie whether `count` fp32 values are all finite. Only the answer comes to the host: it is in *finite once the queue, or
+ * an event behind the look, was waited for. */
+QS_API qs_status qs_memory_finite(qs_queue *queue, qs_location at, int64_t count, bool *finite);
 
 /* A mark in a queue. It is reached when everything that was in the queue before it is done. */
 typedef struct qs_event qs_event;
