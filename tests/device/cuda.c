@@ -23,9 +23,6 @@ static const struct {
     const char *why;
 } known[] = {
     {NULL, "need compute capability", "chips have no arithmetic of formats that are younger than they"},
-    {"group_norm", "has no kernel for this operator", "docs/cuda.md lists what has none"},
-    {"instance_norm", "has no kernel for this operator", "docs/cuda.md lists what has none"},
-    {"local_response_norm", "has no kernel for this operator", "docs/cuda.md lists what has none"},
     {"pad", "has no kernel for this operator", "docs/cuda.md lists what has none"},
     {"resize", "has no kernel for this operator", "docs/cuda.md lists what has none"},
     {"permute", "has no kernel for this operator", "docs/cuda.md lists what has none"},

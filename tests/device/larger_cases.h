@@ -28,6 +28,16 @@ static const char *const larger_cases[] = {
     "channel_shuffle/forward src=bf16[8,116,33,33] dst=bf16[8,116,33,33] groups=2",
     "channel_shuffle/backward diff_dst=fp32[8,58,33,33] diff_src=fp32[8,58,33,33] groups=2",
     "dropout/forward src=bf16[8,17,33,33] dst=fp32[8,17,33,33] probability=0.3 batched",
+    "group_norm/forward src=bf16[2,64,33,33] scale=fp32[64] shift=fp32[64] dst=bf16[2,64,33,33] groups=4 epsilon=1e-05",
+    "group_norm/backward src=bf16[2,64,33,33] scale=fp32[64] diff_dst=bf16[2,64,33,33] diff_src=bf16[2,64,33,33] diff_scale=fp32[64] "
+    "diff_shift=fp32[64] groups=4 epsilon=1e-05",
+    "group_norm/backward src=fp16[3,90,31,33] scale=fp32[90] diff_dst=bf16[3,90,31,33] diff_src=fp32[3,90,31,33] diff_scale=fp32[90] "
+    "diff_shift=fp32[90] groups=2 epsilon=1e-05",
+    "instance_norm/backward src=fp32[9,35,31] scale=fp32[35] diff_dst=fp32[9,35,31] diff_src=fp32[9,35,31] diff_scale=fp32[35] "
+    "diff_shift=fp32[35] epsilon=1e-05",
+    "local_response_norm/forward src=e4m3fn[9,2501] dst=e4m3fn[9,2501] size=5 alpha=0.3 beta=0.75 bias=1",
+    "local_response_norm/backward src=bf16[9,64,31,33] diff_dst=bf16[9,64,31,33] diff_src=bf16[9,64,31,33] size=5 alpha=0.3 beta=0.75 "
+    "bias=1",
     "permute/forward src=bf16[3,137,261] dst=bf16[3,261,137] extent1=261 extent2=137 order=21",
     "permute/backward diff_dst=fp32[3,65,13,80] diff_src=fp32[3,80,845] extent1=65 extent2=13 extent3=20 extent4=4 order=2341",
     "permute/forward src=e4m3fn[2,137,61] dst=e4m3fn[2,61,137] extent1=61 extent2=137 order=21",

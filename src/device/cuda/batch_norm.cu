@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Batch norms of every kind. Forward reads src twice: sums of each channel, by slabs of rows and then all together, in
+/* Batch norms of every kind, and what norms of groups (group_norm.cu) have of them: sums and every value of the parts of the rows. Forward reads src twice: sums of each channel, by slabs of rows and then all together, in
  * double; then every value once more. Backward the same of src and diff_dst.
  *
  * Moments of floats are one pass: a thread counts 64 values from their own first one, in fp32, and adds what they come to in double, where
@@ -19,7 +19,7 @@ template <int KIND, int WIDTH, int STAGE> QS_CUDA_DEVICE void slab_forward(const
     int64_t left = rows_left(place, place.row), at = place.row * job.cut.channels + place.channel;
     double total[WIDTH] = {}, squares[WIDTH] = {};
     float centre[WIDTH] = {};
-    if (STAGE == QS__BATCH_DISTANCES && left > 0) vector_floats<WIDTH>(job.centre, place.channel, centre);
+    if (STAGE == QS__BATCH_DISTANCES && left > 0) vector_floats<WIDTH>(job.centre, place.vector, centre);
     while (left > 0) {
         const int rows = (int)least<int64_t>(left, QS__COLUMN_CHUNK);
         float sum[WIDTH] = {}, square[WIDTH] = {};
@@ -96,7 +96,7 @@ template <int KIND, int WIDTH, bool ABSOLUTE> QS_CUDA_DEVICE void slab_gradient(
     int64_t left = rows_left(place, place.row), at = place.row * job.cut.channels + place.channel;
     double total[WIDTH] = {}, products[WIDTH] = {}, signs[WIDTH] = {};
     float centre[WIDTH] = {};
-    if (left > 0) vector_floats<WIDTH>(job.centre, place.channel, centre);
+    if (left > 0) vector_floats<WIDTH>(job.centre, place.vector, centre);
     if (job.rule.quantized) {
         const double unit = step_of(job.rule);
         QS_CUDA_UNROLL
@@ -261,8 +261,8 @@ QS_CUDA_GLOBAL(batch_norm_gradient_finish, qs__batch_gradient_finish_job) {
     pointer<float>(job.diff_shift)[c] = (float)sum;
     pointer<float>(job.centre)[c] = centre_of(job.rule, step, pointer<const float>(job.mean)[c]);
     pointer<float>(job.factor)[c] = (float)(scale * inverse);
-    pointer<float>(job.slope)[c] = (float)(job.rule.absolute ? product / rows : product * unit / rows);
-    pointer<float>(job.offset)[c] = (float)(job.rule.absolute ? (sum - product * (signs / rows)) / rows : sum / rows);
+    pointer<float>(job.slope)[c] = (float)(scale * inverse * (job.rule.absolute ? product / rows : product * unit / rows));
+    pointer<float>(job.offset)[c] = (float)(scale * inverse * (job.rule.absolute ? (sum - product * (signs / rows)) / rows : sum / rows));
 }
 
 /* ---- Every value once more --------------------------------------------------------------------------------------------------------------- */
@@ -276,9 +276,9 @@ template <int KIND, bool RELU> QS_CUDA_DEVICE void normalize_columns(const qs__b
     int64_t left = rows_left(place, place.row), at = place.row * job.cut.channels + place.channel;
     float centre[8] = {}, factor[8] = {}, offset[8] = {};
     if (left > 0) {
-        floats8(job.centre, place.channel, centre);
-        floats8(job.factor, place.channel, factor);
-        floats8(job.offset, place.channel, offset);
+        floats8(job.centre, place.vector, centre);
+        floats8(job.factor, place.vector, factor);
+        floats8(job.offset, place.vector, offset);
     }
     const auto put = [&](const float x[8], int64_t to) {
         float y[8];
@@ -325,16 +325,16 @@ template <int KIND, bool ABSOLUTE> QS_CUDA_DEVICE void gradient_columns(const qs
     int64_t left = rows_left(place, place.row), at = place.row * job.cut.channels + place.channel;
     float centre[8] = {}, factor[8] = {}, offset[8] = {}, slope[8] = {};
     if (left > 0) {
-        floats8(job.centre, place.channel, centre);
-        floats8(job.factor, place.channel, factor);
-        floats8(job.offset, place.channel, offset);
-        floats8(job.slope, place.channel, slope);
+        floats8(job.centre, place.vector, centre);
+        floats8(job.factor, place.vector, factor);
+        floats8(job.offset, place.vector, offset);
+        floats8(job.slope, place.vector, slope);
     }
     const auto put = [&](const gradient_row<KIND, 8> &of, int64_t to) {
         float y[8];
         QS_CUDA_UNROLL
         for (int k = 0; k < 8; k++)
-            y[k] = factor[k] * __fmaf_rn(-direction_of(ABSOLUTE, of.x[k] - centre[k]), slope[k], of.dy[k] - offset[k]);
+            y[k] = __fmaf_rn(factor[k], of.dy[k], __fmaf_rn(-direction_of(ABSOLUTE, of.x[k] - centre[k]), slope[k], -offset[k]));
         out.put(to, y);
     };
     for (; TOGETHER > 1 && left >= TOGETHER; left -= TOGETHER, at += TOGETHER * step) {
@@ -365,15 +365,22 @@ QS_CUDA_GLOBAL(batch_norm_gradient_absolute, qs__batch_apply_job) {
 
 /* ---- The same where channels come in no eights: eight values in memory order are of any channels -------------------------------------------- */
 
+/* Vectors are those of the value's part. */
 template <typename Term, typename Writer> QS_CUDA_DEVICE void apply_in_order(const qs__batch_apply_job &job, const Term &term, Writer out) {
+    const int64_t channels = job.cut.channels;
     for (int64_t at = 8 * thread_number(); at < job.dst.count; at += 8 * thread_count()) {
-        float x[8], y[8];
-        int64_t c = at % job.cut.channels;
+        float x[8], y[8] = {};
+        const int64_t row = at / channels, part = row / job.cut.part_rows;
+        int64_t c = at % channels, rows_left = job.cut.part_rows - row % job.cut.part_rows, first = part * channels;
         value_load8(job.src, at, x);
         term.begin(at, y);
-        for (int k = 0; k < 8; k++) {
-            y[k] = term.of(at + k, c, x[k], y[k]);
-            if (++c == job.cut.channels) c = 0;
+        for (int k = 0; k < 8 && at + k < job.dst.count; k++) {
+            y[k] = term.of(at + k, first + c, x[k], y[k]);
+            if (++c < channels) continue;
+            c = 0;
+            if (--rows_left > 0) continue;
+            rows_left = job.cut.part_rows;
+            first += channels;
         }
         out.put(at, y);
     }
@@ -395,10 +402,9 @@ struct gradient_term {
         value_load8(job.diff_dst, at, dy);
     }
     QS_CUDA_DEVICE_MEMBER float of(int64_t at, int64_t c, float x, float dy) const {
-        if (at >= job.dst.count) return 0;
         const float d = direction_of(job.absolute != 0, x - pointer<const float>(job.centre)[c]);
-        const float passed = through_mask(job.behind.mask, at, dy) - pointer<const float>(job.offset)[c];
-        return pointer<const float>(job.factor)[c] * (passed - d * pointer<const float>(job.slope)[c]);
+        const float rest = __fmaf_rn(-d, pointer<const float>(job.slope)[c], -pointer<const float>(job.offset)[c]);
+        return __fmaf_rn(pointer<const float>(job.factor)[c], through_mask(job.behind.mask, at, dy), rest);
     }
 };
 

@@ -87,7 +87,8 @@ struct column_place {
     int64_t row, stop; /* its first row; nothing to do where that is not below */
     int64_t step;      /* from one of its rows to the next */
     int64_t slab;
-    int lane; /* among those with the same channels */
+    int64_t vector; /* of the channel in vectors that parts have each for themselves */
+    int lane;       /* among those with the same channels */
 };
 
 QS_CUDA_DEVICE column_place column_place_of(const qs__columns &cut) {
@@ -96,8 +97,10 @@ QS_CUDA_DEVICE column_place column_place_of(const qs__columns &cut) {
     out.slab = blockIdx.x / (unsigned)cut.tiles;
     out.lane = lane;
     out.channel = ((int64_t)(blockIdx.x % (unsigned)cut.tiles) * cut.across + thread % cut.across) * cut.width;
-    out.row = out.slab * cut.slab_rows + lane;
-    out.stop = least((out.slab + 1) * cut.slab_rows, cut.rows);
+    const int64_t part = out.slab / cut.part_slabs, first = out.slab % cut.part_slabs * cut.slab_rows;
+    out.vector = part * cut.channels + out.channel;
+    out.row = part * cut.part_rows + first + lane;
+    out.stop = part * cut.part_rows + least(first + cut.slab_rows, cut.part_rows);
     out.step = cut.down;
     if (lane >= cut.down || out.channel >= cut.channels) out.stop = out.row;
     return out;

@@ -11,6 +11,8 @@ int64_t qs__cuda_rows(const qs_case *one, qs_role role);
 int64_t qs__cuda_channels(const qs_case *one, qs_role role);
 /* Cut for a GPU, at most `slabs` slabs (0: any number); the same cut whatever the values. */
 qs__columns qs__columns_cut(const qs__cuda *cuda, int64_t rows, int64_t channels, int64_t slabs);
+/* The same of `parts` times `rows`, at most `slabs` of each. */
+qs__columns qs__columns_cut_parts(const qs__cuda *cuda, int64_t parts, int64_t rows, int64_t channels, int64_t slabs);
 int64_t qs__columns_blocks(const qs__columns *cut);
 /* Blocks of QS__TOTAL_THREADS that add up what slabs found. */
 int64_t qs__columns_total_blocks(const qs__columns *cut);

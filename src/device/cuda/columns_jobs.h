@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Rows × channels, as tensors lie in memory (channels last), cut into blocks of threads that sum or walk columns: every thread keeps
  * its channels, one or a vector of eight, and goes down the rows of its block, so that what belongs to a channel stays in registers and
- * neighbours read neighbouring bytes. */
+ * neighbours read neighbouring bytes. Rows may be parts, samples, each cut by itself. */
 #ifndef QSYNC_DEVICE_CUDA_COLUMNS_JOBS_H
 #define QSYNC_DEVICE_CUDA_COLUMNS_JOBS_H
 
@@ -15,12 +15,13 @@ enum {
     QS__TOTAL_THREADS = QS__TOTAL_CHANNELS * QS__TOTAL_LANES
 };
 
-/* Block b walks rows slab_rows × (b / tiles) and the slab_rows - 1 behind, and the channels of tile b % tiles. */
+/* Block b walks slab b / tiles, slab_rows rows or what its part has left of them, and the channels of tile b % tiles. */
 typedef struct qs__columns {
     int64_t rows, channels;
     int64_t slab_rows, slabs;
-    int width;        /* channels of a thread: 8, or 1 where they come in no eights */
-    int across, down; /* threads side by side over the channels, and over rows */
+    int64_t part_rows, part_slabs; /* of a part: slabs, of which no two parts share one */
+    int width;                     /* channels of a thread: 8, or 1 where they come in no eights */
+    int across, down;              /* threads side by side over the channels, and over rows */
     int tiles;
 } qs__columns;
 

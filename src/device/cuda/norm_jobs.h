@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Jobs of normalisations: batch norms (batch_norm.cu), and norms of every position by itself (layer_norm.cu). Addresses are of fp32
+/* Jobs of normalisations: batch norms (batch_norm.cu), norms of groups of channels (group_norm.cu), norms of every position by itself
+ * (layer_norm.cu), and of each channel by its neighbours (local_response_norm.cu). Addresses are of fp32
  * vectors unless a comment says otherwise, 0 where there is none. What is in units is in units of src: codes where it is quantized. */
 #ifndef QSYNC_DEVICE_CUDA_NORM_JOBS_H
 #define QSYNC_DEVICE_CUDA_NORM_JOBS_H
@@ -40,7 +41,7 @@ typedef struct qs__batch_sums_job {
     qs__norm_rule rule;
     qs__cuda_values src, diff_dst;
     uint64_t mask;   /* bytes */
-    uint64_t centre; /* forward: rounded means in units; with diff_dst: the mean that forward stored */
+    uint64_t centre; /* forward: rounded means in units; with diff_dst: the mean that forward stored; of each part */
     uint64_t sums;
     int stage;
 } qs__batch_sums_job;
@@ -60,7 +61,7 @@ typedef struct qs__batch_finish_job {
     int stage;
 } qs__batch_finish_job;
 
-/* The same backward: gradients of the parameters, and the terms of factor (dy - offset - d slope), d the distance or its sign. */
+/* The same backward: gradients of the parameters, and the terms of dy factor - d slope - offset, d the distance or its sign. */
 typedef struct qs__batch_gradient_finish_job {
     qs__columns cut;
     qs__norm_rule rule;
@@ -71,7 +72,7 @@ typedef struct qs__batch_gradient_finish_job {
     uint64_t absmax;
 } qs__batch_gradient_finish_job;
 
-/* Both directions. */
+/* Both directions; vectors of each part. */
 typedef struct qs__batch_apply_job {
     qs__columns cut;
     qs__cuda_values src, diff_dst, dst; /* dst: of the pass */
@@ -79,6 +80,28 @@ typedef struct qs__batch_apply_job {
     uint64_t centre, factor, offset, slope;
     int absolute;
 } qs__batch_apply_job;
+
+/* ---- Norms of groups: the kernels of batch norms, parts of whose rows are samples; and between them these ---- */
+
+/* Totals of a sample's slabs: double [2][parts][channels], of sums [2][slabs][channels]. */
+typedef struct qs__group_totals_job {
+    qs__columns cut;
+    uint64_t sums, totals;
+} qs__group_totals_job;
+
+/* What follows from totals for each channel of each sample. Forward of values and their squares: terms of (x - centre) factor + offset.
+ * Backward first the same, then, of dy and dy times the distance: terms of dy factor - d slope - offset, and the latter total becomes that
+ * of dy times the normalised value. */
+typedef struct qs__group_finish_job {
+    qs__columns cut;
+    double epsilon;
+    int64_t groups;  /* of all samples */
+    int64_t members; /* channels of one */
+    int lanes;       /* of a warp that have a group together */
+    uint64_t totals;
+    uint64_t scale, shift;                           /* shift: forward */
+    uint64_t centre, inverse, factor, offset, slope; /* [parts][channels] */
+} qs__group_finish_job;
 
 /* ---- Norms of positions ---- */
 
@@ -108,6 +131,21 @@ typedef struct qs__layer_gradient_job {
     int lanes; /* that have a row together, of one warp or of several */
     int warps; /* rows are in registers, and sums are those of blocks, in fp32 */
 } qs__layer_gradient_job;
+
+/* ---- Local response norms ---- */
+
+/* Values times s^-beta, s = bias + share Σ x² over the channels from `before` in front of each to `behind` it; or, with diff_dst,
+ * gradients. A block takes `together` rows, whole ones, into shared memory. */
+typedef struct qs__response_job {
+    qs__cuda_values src, diff_dst, dst; /* dst: of the pass */
+    int64_t rows;
+    int channels, together, before, behind;
+    float share, beta, bias;
+} qs__response_job;
+
+enum { QS__RESPONSE_THREADS = 256 };
+
+/* ---- Quantized norms ---- */
 
 /* A vector in 8 bits. */
 typedef struct qs__norm_round_job {

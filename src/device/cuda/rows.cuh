@@ -15,12 +15,12 @@ struct row_lanes {
     QS_CUDA_DEVICE_MEMBER int64_t channel(int vector) const {
         return 8 * ((int64_t)lanes * vector + lane);
     }
-    template <typename Two> QS_CUDA_DEVICE_MEMBER float reduce(float x, Two two) const {
+    template <typename T, typename Two> QS_CUDA_DEVICE_MEMBER T reduce(T x, Two two) const {
         for (int by = lanes / 2; by > 0; by /= 2)
             x = two(x, __shfl_xor_sync(WHOLE_WARP, x, by));
         return x;
     }
-    QS_CUDA_DEVICE_MEMBER float sum(float x) const {
+    template <typename T> QS_CUDA_DEVICE_MEMBER T sum(T x) const {
         return reduce(x, sum_of());
     }
 };
@@ -58,6 +58,22 @@ template <typename Take> QS_CUDA_DEVICE void row_values(const qs__cuda_values &s
     }
     for (int64_t at = tail + threadIdx.x; at < stop; at += blockDim.x)
         take(at - first, value_load(src, at));
+}
+
+/* The other way: stores give(i) at first + i. Blocks may share a byte of formats that are strings of bits. */
+template <typename Give> QS_CUDA_DEVICE void row_store(const qs__cuda_values &dst, int64_t first, int64_t count, const Give &give) {
+    const int64_t stop = first + count, body = least((first + 7) / 8 * 8, stop), tail = largest(stop / 8 * 8, body);
+    for (int64_t at = first + threadIdx.x; at < body; at += blockDim.x)
+        value_store(dst, at, give(at - first));
+    for (int64_t at = body + 8 * (int64_t)threadIdx.x; at < tail; at += 8 * (int64_t)blockDim.x) {
+        float x[8];
+        QS_CUDA_UNROLL
+        for (int k = 0; k < 8; k++)
+            x[k] = give(at + k - first);
+        value_store8(dst, at, x);
+    }
+    for (int64_t at = tail + threadIdx.x; at < stop; at += blockDim.x)
+        value_store(dst, at, give(at - first));
 }
 
 /* ---- In memory order ---- */
