@@ -24,7 +24,6 @@ static const struct {
 } known[] = {
     {NULL, "need compute capability", "chips have no arithmetic of formats that are younger than they"},
     {"pad", "has no kernel for this operator", "docs/cuda.md lists what has none"},
-    {"resize", "has no kernel for this operator", "docs/cuda.md lists what has none"},
     {"permute", "has no kernel for this operator", "docs/cuda.md lists what has none"},
     {"expand", "has no kernel for this operator", "docs/cuda.md lists what has none"},
     {"gate", "has no kernel for this operator", "docs/cuda.md lists what has none"},

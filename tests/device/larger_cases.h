@@ -38,6 +38,8 @@ static const char *const larger_cases[] = {
     "local_response_norm/forward src=e4m3fn[9,2501] dst=e4m3fn[9,2501] size=5 alpha=0.3 beta=0.75 bias=1",
     "local_response_norm/backward src=bf16[9,64,31,33] diff_dst=bf16[9,64,31,33] diff_src=bf16[9,64,31,33] size=5 alpha=0.3 beta=0.75 "
     "bias=1",
+    "resize/backward diff_dst=bf16[3,16,62,66] diff_src=bf16[3,16,31,33] mode=1 scale_height=2 scale_width=2",
+    "resize/backward diff_dst=fp32[3,5,11,9] diff_src=fp32[3,5,31,33] height=11 width=9",
     "permute/forward src=bf16[3,137,261] dst=bf16[3,261,137] extent1=261 extent2=137 order=21",
     "permute/backward diff_dst=fp32[3,65,13,80] diff_src=fp32[3,80,845] extent1=65 extent2=13 extent3=20 extent4=4 order=2341",
     "permute/forward src=e4m3fn[2,137,61] dst=e4m3fn[2,61,137] extent1=61 extent2=137 order=21",

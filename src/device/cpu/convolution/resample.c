@@ -1,23 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Our own pad and resize. Every line that is written is a sum of some lines that are read, and each of its columns a sum of some columns of
- * that: forward a result's terms, backward what a place of the image is a term of. So both passes gather by tables, and no two threads
- * write one place. Sums are fp32, in the tables' order, whatever the threads. */
+/* Our own pad and resize, by tables (resample.h): every line that is written is a sum of some lines that are read, and each of its columns
+ * a sum of some columns of that. Sums are fp32, in the tables' order, whatever the threads. */
 #include "cpu/staging.h"
-
-#include "qsync/resample.h"
-
-#include <string.h>
-
-/* What is written along an axis: number w is Σ weight[i] × place[i] of what is read, for i from begin[w] to begin[w + 1] - 1. */
-typedef struct table {
-    int64_t written, read;
-    int64_t *begin, *place;
-    float *weight;
-} table;
+#include "resample.h"
 
 typedef struct job {
     const qs__cpu_kernels *kernels;
-    table axis[2];
+    qs__resample_table axis[2];
     int64_t batch, channels, shares;
     qs__in from;
     qs__out to;
@@ -30,44 +19,6 @@ enum { LINES = 3 };
 static int64_t longer(const job *j) {
     const int64_t read = j->axis[1].read, written = j->axis[1].written;
     return (read > written ? read : written) * j->channels;
-}
-
-/* ---- Tables ---- */
-
-static void fill_forward(const qs_case *one, int axis, table *t) {
-    int64_t entries = 0;
-    for (int64_t result = 0; result < t->written; result++) {
-        const qs_resample at = qs_resample_at(one, axis, result);
-        t->begin[result] = entries;
-        for (int i = 0; i < at.terms; i++, entries++) {
-            t->place[entries] = at.place[i];
-            t->weight[entries] = at.weight[i];
-        }
-    }
-    t->begin[t->written] = entries;
-}
-
-/* Results that have a place as a term, in their order. */
-static void fill_backward(const qs_case *one, int axis, table *t) {
-    memset(t->begin, 0, (size_t)(t->written + 1) * sizeof *t->begin);
-    for (int64_t result = 0; result < t->read; result++) {
-        const qs_resample at = qs_resample_at(one, axis, result);
-        for (int i = 0; i < at.terms; i++)
-            t->begin[at.place[i] + 1]++;
-    }
-    for (int64_t place = 0; place < t->written; place++)
-        t->begin[place + 1] += t->begin[place];
-    for (int64_t result = 0; result < t->read; result++) {
-        const qs_resample at = qs_resample_at(one, axis, result);
-        for (int i = 0; i < at.terms; i++) {
-            const int64_t entry = t->begin[at.place[i]]++;
-            t->place[entry] = result;
-            t->weight[entry] = at.weight[i];
-        }
-    }
-    for (int64_t place = t->written; place > 0; place--) /* where each begins, not where it ended */
-        t->begin[place] = t->begin[place - 1];
-    t->begin[0] = 0;
 }
 
 /* ---- Lines ---- */
@@ -93,7 +44,7 @@ static void fill(int64_t count, float value, float *out) {
 }
 
 static void columns_sum(const job *j, const float *sum, float *out) {
-    const table *t = &j->axis[1];
+    const qs__resample_table *t = &j->axis[1];
     for (int64_t w = 0; w < t->written; w++, out += j->channels) {
         if (t->begin[w] == t->begin[w + 1]) fill(j->channels, j->empty, out);
         for (int64_t i = t->begin[w]; i < t->begin[w + 1]; i++)
@@ -102,7 +53,7 @@ static void columns_sum(const job *j, const float *sum, float *out) {
 }
 
 static void line_write(const job *j, int64_t line, float *lines) {
-    const table *t = &j->axis[0];
+    const qs__resample_table *t = &j->axis[0];
     const int64_t image = line / t->written, w = line % t->written, first = t->begin[w], end = t->begin[w + 1], room = longer(j);
     const int64_t count = j->axis[1].written * j->channels;
     const qs__out to = qs__out_at(j->to, line * count);
@@ -130,17 +81,14 @@ static void write_shares(void *context, int64_t begin, int64_t end) {
 static job lay_out(const qs_case *one, char *base, size_t *bytes) {
     const bool forward = qs_case_position(one, QS_SRC) >= 0;
     const qs_shape *read = &qs__case_operand(one, forward ? QS_SRC : QS_DIFF_DST)->shape;
-    const qs_shape *written = &qs__case_operand(one, forward ? QS_DST : QS_DIFF_SRC)->shape;
     job j = {.batch = read->dim[0], .channels = read->dim[1], .shares = qs_threads()};
     qs__pieces pieces = {base, 0};
     for (int axis = 0; axis < 2; axis++) {
-        table *t = &j.axis[axis];
-        t->read = qs_resample_extent(read, axis);
-        t->written = qs_resample_extent(written, axis);
-        const int64_t entries = QS_RESAMPLE_TERMS * (forward ? t->written : t->read);
+        qs__resample_table *t = &j.axis[axis];
+        *t = qs__resample_table_of(one, axis);
         t->begin = qs__piece(&pieces, (t->written + 1) * (int64_t)sizeof *t->begin);
-        t->place = qs__piece(&pieces, entries * (int64_t)sizeof *t->place);
-        t->weight = qs__piece(&pieces, entries * (int64_t)sizeof *t->weight);
+        t->place = qs__piece(&pieces, t->entries * (int64_t)sizeof *t->place);
+        t->weight = qs__piece(&pieces, t->entries * (int64_t)sizeof *t->weight);
     }
     j.lines = qs__piece(&pieces, j.shares * LINES * longer(&j) * (int64_t)sizeof *j.lines);
     *bytes = pieces.used;
@@ -157,12 +105,8 @@ static qs_status run_resample(const qs__chain *chain, const qs_run *run) {
     j.from = qs__staged_in(chain, forward ? QS_SRC : QS_DIFF_DST);
     j.to = qs__staged_out(chain, forward ? QS_DST : QS_DIFF_SRC);
     j.empty = forward ? (float)one->attributes.value : 0;
-    for (int axis = 0; axis < 2; axis++) {
-        if (forward)
-            fill_forward(one, axis, &j.axis[axis]);
-        else
-            fill_backward(one, axis, &j.axis[axis]);
-    }
+    for (int axis = 0; axis < 2; axis++)
+        qs__resample_table_fill(one, axis, &j.axis[axis]);
     qs_parallel(j.shares, 1, write_shares, &j);
     return QS_OK;
 }
