@@ -32,7 +32,6 @@ static const struct {
     {"prelu", "has no kernel for this operator", "docs/cuda.md lists what has none"},
     {"reduce_sum", "has no kernel for this operator", "docs/cuda.md lists what has none"},
     {"reduce_mean", "has no kernel for this operator", "docs/cuda.md lists what has none"},
-    {"recurrence", "has no kernel for this operator", "docs/cuda.md lists what has none"},
     {"reduce_max", "has no kernel for this operator", "docs/cuda.md lists what has none"},
 };
 

@@ -4,38 +4,9 @@
 #include "cuda/elementwise_jobs.h"
 
 #include "cuda/beside.cuh"
-#include "cuda/values.cuh"
+#include "cuda/logistic.cuh"
 
 #include <math.h>
-
-/* e^x, x <= 0, within 2 + 1.2 |x| last places. */
-QS_CUDA_DEVICE float exponential(float x) {
-#if defined(__CUDA_ARCH__)
-    return __expf(x);
-#else
-    return expf(x);
-#endif
-}
-
-/* Of x >= 1, to its last place. */
-QS_CUDA_DEVICE float reciprocal(float x) {
-#if defined(__CUDA_ARCH__)
-    return __fdividef(1.0f, x);
-#else
-    return 1.0f / x;
-#endif
-}
-
-/* 1 / (1 + e^-x) and 1 less that: neither is found as a difference. */
-struct sigmoid_pair {
-    float rising, falling;
-};
-
-QS_CUDA_DEVICE sigmoid_pair sigmoid(float x) {
-    const float e = exponential(-fabsf(x)), larger = reciprocal(1.0f + e), smaller = e * larger;
-    const sigmoid_pair pair = {x < 0 ? smaller : larger, x < 0 ? larger : smaller};
-    return pair;
-}
 
 /* Φ(x), Φ the distribution function of the standard normal distribution; `density` is e^(-x²/2). Φ(-a) e^(a²/2) is a polynomial in 1 / (1 +
  * 11/32 a), a >= 0, within 0.95 2^-24: the minimax fit of the device cpu. */

@@ -274,10 +274,10 @@ static int64_t power_in(int64_t value) {
     return value & -value;
 }
 
-/* The largest power of two, 64 at most, that divides all addresses of a matrix: operands begin at multiples of 64. */
+/* The largest power of two, 64 at most, that divides all addresses of a matrix: operands and scratch begin at multiples of 64. */
 static int64_t alignment_of(const qs__product *product, const qs_matrices lie[3], const batches *by, int which) {
-    int64_t all = 64 | product->is.moves[which] | (by->count > 1 ? by->stride[which] * width_of(product, which) : 0);
-    if (product->is.place[which].operand == QS__SCRATCH) all |= (int64_t)product->is.place[which].offset;
+    int64_t all = 64 | (int64_t)product->is.place[which].offset | product->is.moves[which] |
+                  (by->count > 1 ? by->stride[which] * width_of(product, which) : 0);
     for (int64_t call = 0; call < by->calls; call++)
         for (int64_t g = 0; g < product->is.of.summed && !product->bytes; g++)
             all |= begin_of(product, lie, which, call, g) * width_of(product, which);
@@ -412,7 +412,7 @@ qs_status qs__product_build(qs__cuda_kernel *kernel, const qs__product_request *
 void qs__products_workspace(qs__cuda_kernel *kernel, int products, qs__product *product) {
     size_t most = 0;
     for (int i = 0; i < products; i++) {
-        const size_t bytes = product[i].plan->algorithm[product[i].algorithm].workspace_bytes;
+        const size_t bytes = product[i].plan ? product[i].plan->algorithm[product[i].algorithm].workspace_bytes : 0;
         most = bytes > most ? bytes : most;
     }
     const size_t at = qs__cuda_scratch(kernel, most);

@@ -79,7 +79,7 @@ qs__product_request qs__product_start(const qs_matmul *of);
 qs__product_request qs__product_of_pass(const qs_case *one, const qs_matmul *of);
 /* Plans the product with one of the library's algorithms, numbered from its best, and reserves scratch. QS_UNSUPPORTED with the reason. */
 qs_status qs__product_build(qs__cuda_kernel *kernel, const qs__product_request *request, int algorithm, qs__product *out);
-/* Behind the last product of a kernel: room that all of them use one after the other. */
+/* Behind the last product of a kernel: room that all of them use one after the other; those that were not built need none. */
 void qs__products_workspace(qs__cuda_kernel *kernel, int products, qs__product *product);
 qs_status qs__product_run(const qs__cuda_kernel *kernel, const qs__product *product);
 /* One of its parts, from 0 on, with the three moved by so many bytes. */
