@@ -43,7 +43,7 @@ static const char *const larger_cases[] = {
     "recurrence/forward src=bf16[9,320,7] weights=bf16[320,40] bias=fp32[640] dst=bf16[9,80,7] cell=2 direction=2 order=1 biases=2",
     "recurrence/backward src=fp32[9,240,3] weights=fp32[240,40] bias=fp32[480] diff_dst=fp32[9,80,3] diff_src=fp32[9,240,3] "
     "diff_weights=fp32[240,40] diff_bias=fp32[480] cell=4 direction=2 biases=2",
-    "recurrence/backward src=bf16[9,240,7] weights=bf16[240,40] bias=fp32[240] diff_dst=bf16[9,80,7] diff_src=bf16[9,240,7] "
+    "recurrence/backward src=bf16[9,240,3] weights=bf16[240,40] bias=fp32[240] diff_dst=bf16[9,80,3] diff_src=bf16[9,240,3] "
     "diff_weights=fp32[240,40] diff_bias=fp32[240] cell=3 direction=2",
     "permute/forward src=bf16[3,137,261] dst=bf16[3,261,137] extent1=261 extent2=137 order=21",
     "permute/backward diff_dst=fp32[3,65,13,80] diff_src=fp32[3,80,845] extent1=65 extent2=13 extent3=20 extent4=4 order=2341",
