@@ -79,6 +79,14 @@ static const char *const moving[] = {
     "epsilon=1e-05",
     "layer_norm/backward src=bf16[@,1024,64] scale=fp32[1024] mean=fp32[&] variance=fp32[&] diff_dst=bf16[@,1024,64] "
     "diff_src=bf16[@,1024,64] diff_scale=fp32[1024] diff_shift=fp32[1024] epsilon=1e-05",
+    "group_norm/forward src=bf16[@,1024,64] scale=fp32[1024] shift=fp32[1024] dst=bf16[@,1024,64] groups=32 epsilon=1e-05",
+    "group_norm/backward src=bf16[@,1024,64] scale=fp32[1024] diff_dst=bf16[@,1024,64] diff_src=bf16[@,1024,64] diff_scale=fp32[1024] "
+    "diff_shift=fp32[1024] groups=32 epsilon=1e-05",
+    "local_response_norm/forward src=bf16[@,1024,64] dst=bf16[@,1024,64] size=5 alpha=0.0001 beta=0.75 bias=1",
+    "local_response_norm/backward src=bf16[@,1024,64] diff_dst=bf16[@,1024,64] diff_src=bf16[@,1024,64] size=5 alpha=0.0001 beta=0.75 "
+    "bias=1",
+    "resize/forward src=bf16[%,64,56,56] dst=bf16[%,64,112,112] scale_height=2 scale_width=2",
+    "resize/backward diff_dst=bf16[%,64,112,112] diff_src=bf16[%,64,56,56] mode=1 scale_height=2 scale_width=2",
 };
 enum { MOVING = sizeof moving / sizeof *moving };
 
@@ -99,7 +107,7 @@ enum { MOVING = sizeof moving / sizeof *moving };
         "[%,768,128] diff_src2=" F "[%,768,128] diff_src3=" F "[%,768,128] heads=12"
 #define STEPS(F, S, W) "src=" F S " src_step=fp32[1] weights=" F W " weights_step=fp32"
 
-/* Products of transformers and of resnet50, in every format that some GPU multiplies. */
+/* Products of transformers and of resnet50, in every format that some GPU multiplies; and an LSTM, which is a product a step. */
 static const char *const products[] = {
     LINEAR("fp32", "fp32"),
     LINEAR("tf32", "fp32"),
@@ -118,6 +126,9 @@ static const char *const products[] = {
     ATTENTION("bf16"),
     ATTENTION("fp16"),
     ATTENTION("fp32"),
+    "recurrence/forward src=bf16[64,2048,128] weights=fp32[2048,512] bias=fp32[2048] dst=bf16[64,512,128] cell=2",
+    "recurrence/backward src=bf16[64,2048,128] weights=fp32[2048,512] bias=fp32[2048] diff_dst=bf16[64,512,128] "
+    "diff_src=bf16[64,2048,128] diff_weights=fp32[2048,512] diff_bias=fp32[2048] cell=2",
 };
 enum { PRODUCTS = sizeof products / sizeof *products };
 
