@@ -52,9 +52,9 @@ data_pack() {
 part_build() {
     cmake --preset gpu > /dev/null
     # The tests of the device, golden steps, and what is known to ask nothing of a device that only the host's memory gives.
-    ctest --test-dir build/gpu -N | sed -n 's/^ *Test *#[0-9]*: //p' | grep -E '^cuda\.[a-z]+\.|^far\.(train|profiler|generate)\.|^train\.golden$' |
+    ctest --test-dir build/gpu -N | sed -n 's/^ *Test *#[0-9]*: //p' | grep -E '^(cuda|part)\.[a-z]+\.|^far\.(train|profiler|generate)\.|^train\.golden$' |
         sed 's/^\(cuda\|far\)\.//' | sort -u > build/gpu/gpu_tests
-    targets=$(sed 's/\./_/; s/^/test_/' build/gpu/gpu_tests)
+    targets=$(sed 's/^part\.//; s/\./_/; s/^/test_/' build/gpu/gpu_tests | sort -u)
     # shellcheck disable=SC2086
     cmake --build --preset gpu -j "${GPU_JOBS:-$(nproc)}" --target qsync qsync-bench qsync-far $targets
     to=$package/programs
@@ -156,6 +156,7 @@ part_test() { # NAME PROGRAM [OPERATOR]
     begin=$(date +%s)
     code=0
     export QSYNC_TEST_DEVICE=cuda QS_SOURCE="$here" QS_TEST_SHARED="$here/$package" OMP_NUM_THREADS=1 QSYNC_CACHE=off
+    case $1 in part.*) export QSYNC_TEST_CUDA_PART=64 ;; esac
     # Its children end with it: timeout passes on what ends it.
     # shellcheck disable=SC2086
     timeout -k 5 "${GPU_TEST_LIMIT:-100}" ${GPU_TEST_UNDER:-} "$programs/bin/$2" ${3:-} > "$out/tests/$1.log" 2>&1 &
@@ -172,7 +173,7 @@ operators() {
 # Names and programs of the tests. The device's own goes through the operators one by one: a kernel that fails takes its process with it.
 tests_list() {
     while read -r test; do
-        program=test_$(echo "$test" | sed 's/\./_/')
+        program=test_$(echo "${test#part.}" | sed 's/\./_/')
         [ "$test" = device.cuda ] || { echo "$test $program" && continue; }
         for operator in $(operators); do
             echo "$test.$operator $program $operator"

@@ -51,14 +51,17 @@ static json_t *listing_json(const qs_device_listing *one) {
     json_t *formats = json_array();
     for (int i = 0; formats && i < 8 && one->formats[i]; i++)
         json_array_append_new(formats, json_string(one->formats[i]));
-    return json_pack("{s:i,s:s,s:s,s:s,s:I,s:I,s:o,s:s?}", "index", one->index, "name", one->name, "uuid", one->uuid, "capability",
-                     one->capability, "memory_bytes", (json_int_t)one->memory_bytes, "free_bytes", (json_int_t)one->free_bytes, "formats",
+    return json_pack("{s:i,s:s,s:s,s:s,s:i,s:i,s:i,s:I,s:I,s:o,s:s?}", "index", one->index, "name", one->name, "uuid", one->uuid,
+                     "capability", one->capability, "multiprocessors", one->multiprocessors, "part_least", one->part_least, "part_step",
+                     one->part_step, "memory_bytes", (json_int_t)one->memory_bytes, "free_bytes", (json_int_t)one->free_bytes, "formats",
                      formats, "unusable", one->unusable[0] ? one->unusable : NULL);
 }
 
 static void listing_print(const qs_device_listing *one) {
-    printf("       %d: %s, %s\n          compute capability %s, %s", one->index, one->name, one->uuid, one->capability,
-           bytes_text((double)one->memory_bytes));
+    printf("       %d: %s, %s\n          compute capability %s, %d multiprocessors", one->index, one->name, one->uuid, one->capability,
+           one->multiprocessors);
+    if (one->part_step > 0) printf(" (parts of %d and more, in steps of %d)", one->part_least, one->part_step);
+    printf(", %s", bytes_text((double)one->memory_bytes));
     if (!one->unusable[0]) printf(", %s free", bytes_text((double)one->free_bytes));
     printf(", fast in");
     for (int i = 0; i < 8 && one->formats[i]; i++)

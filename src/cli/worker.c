@@ -28,16 +28,18 @@ static qs_status ranks_check(const worker_options *options, const worker *one) {
 
 /* A device that has memory of its own has as much as the class says. */
 qs_status class_device_open(const qs_class *one, double speed, int turn, qs_device **out) {
-    const qs_device_options options = {
-        .backend = one->backend,
-        .threads = one->threads,
-        .isa = one->isa[0] ? one->isa : NULL,
-        .speed = speed,
-        .far = {.runs = one->far_runs[0] ? one->far_runs : NULL,
-                .bytes_per_second = one->far_bytes_per_second,
-                .latency_us = one->far_latency_us,
-                .memory_bytes = one->memory_capacity},
-        .cuda = {.device = one->cuda_device[0] ? one->cuda_device : NULL, .turn = turn, .memory_bytes = one->memory_capacity}};
+    const qs_device_options options = {.backend = one->backend,
+                                       .threads = one->threads,
+                                       .isa = one->isa[0] ? one->isa : NULL,
+                                       .speed = speed,
+                                       .far = {.runs = one->far_runs[0] ? one->far_runs : NULL,
+                                               .bytes_per_second = one->far_bytes_per_second,
+                                               .latency_us = one->far_latency_us,
+                                               .memory_bytes = one->memory_capacity},
+                                       .cuda = {.device = one->cuda_device[0] ? one->cuda_device : NULL,
+                                                .turn = turn,
+                                                .memory_bytes = one->memory_capacity,
+                                                .multiprocessors = one->cuda_multiprocessors}};
     return qs_device_open(&options, out);
 }
 

@@ -151,6 +151,9 @@ static qs_status class_check(const qs_class *class_, const qs_published_device *
         if (qs_published_rate(device, all[i]) <= 0)
             return qs_fail(QS_UNSUPPORTED, "class %s: %s has no published rate in %s; leave it out of the class's formats and storage",
                            class_->name, device->product, all[i]->name);
+    if (class_->cuda_multiprocessors > 0)
+        return qs_fail(QS_UNSUPPORTED, "class %s: published figures are of whole GPUs, not of %d multiprocessors; leave the field out",
+                       class_->name, class_->cuda_multiprocessors);
     if ((double)class_->memory_capacity <= capacity) return QS_OK;
     return qs_fail(QS_MISMATCH, "class %s: a capacity of %lld bytes, but %s has %g GiB", class_->name, (long long)class_->memory_capacity,
                    device->product, device->capacity);

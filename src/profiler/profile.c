@@ -96,6 +96,7 @@ static void device_describe(const qs__setting *setting, qs_class_profile *out) {
     snprintf(out->library, sizeof out->library, "%s", info.library);
     snprintf(out->build, sizeof out->build, "%.48s", __VERSION__);
     out->threads = info.threads;
+    out->multiprocessors = info.multiprocessors;
     out->speed = info.speed;
     if (gmtime_r(&now, &utc)) strftime(out->date, sizeof out->date, "%Y-%m-%dT%H:%M:%SZ", &utc);
 }

@@ -41,12 +41,16 @@ const qs__record qs__far_profile_record = {QS__FIELDS(processor_profile_fields),
 
 /* ---- Kernels on a GPU: cuda ---------------------------------------------------------------------------------------------------------- */
 
+enum { MOST_MULTIPROCESSORS = 4096 };
+
 static const qs__field cuda_class_fields[] = {
     {"device", QS__NAME, QS__LEFT_OUT, QS__AT(qs_class, cuda_device), .values = "index or UUID", .absent = "by turns",
      .text = "the GPU, by its index (`0`) or UUID (`GPU-...`) as `qsync devices` lists them; all ranks of the class on a host share it. By "
              "turns: ranks of a host whose classes name none take its GPUs one after the other"},
     {"threads", QS__COUNT, QS__OPTIONAL, QS__AT(qs_class, threads), .low = 1, .high = QS__MOST_THREADS, .standard = 1,
      .text = "threads of the process beside the GPU, which load samples and add up gradients"},
+    {"multiprocessors", QS__COUNT, QS__LEFT_OUT, QS__AT(qs_class, cuda_multiprocessors), .low = 1, .high = MOST_MULTIPROCESSORS,
+     .absent = "all", .text = "of the GPU that everything runs on, so that it plays a smaller one; only numbers that the chip gives"},
 };
 const qs__record qs__cuda_class_record = {QS__FIELDS(cuda_class_fields), .layout = QS__ONE_LINE};
 
@@ -54,6 +58,8 @@ static const qs__field cuda_profile_fields[] = {
     {"threads", QS__COUNT, QS__REQUIRED, QS__AT(qs_class_profile, threads), .low = 1, .text = "as in the cluster file"},
     {"architecture", QS__NAME, QS__REQUIRED, QS__AT(qs_class_profile, isa),
      .text = "of the GPU (`sm_90`), or `published` where it was estimated"},
+    {"multiprocessors", QS__COUNT, QS__LEFT_OUT, QS__AT(qs_class_profile, multiprocessors), .low = 1, .high = MOST_MULTIPROCESSORS,
+     .absent = "all", .text = "as in the cluster file"},
     {"cache_bytes", QS__INTEGER, QS__LEFT_OUT, QS__AT(qs_class_profile, cache_bytes), .unit = "bytes", .absent = "no such model",
      .text = "of the least-recently-used cache that explains best how kernel times differ from place to place"},
 };

@@ -259,12 +259,17 @@ static void notes_fill(const qs__predictor *one, qs_prediction *out) {
 
 /* ---- The predictor ------------------------------------------------------------------------------------------------------------------ */
 
-/* Times hold for the backend, the threads and the speed they were measured with. */
+/* Times hold for the backend, the threads, the speed and the part of a GPU that they were measured with. */
 static qs_status class_check(const qs_class *one, const qs_class_profile *profile) {
     if (!profile) return qs_fail(QS_MISMATCH, "the profile has no class %s: profile this cluster again", one->name);
     if (strcmp(profile->backend, one->backend) != 0)
         return qs_fail(QS_MISMATCH, "class %s was profiled on backend \"%s\", the cluster has it on \"%s\": profile this cluster again",
                        one->name, profile->backend, one->backend);
+    if (profile->multiprocessors != one->cuda_multiprocessors)
+        return qs_fail(
+            QS_MISMATCH,
+            "class %s was profiled on %d, the cluster has it on %d of its GPU's multiprocessors (0: all): profile this cluster again",
+            one->name, profile->multiprocessors, one->cuda_multiprocessors);
     if (profile->speed == one->speed && profile->threads == one->threads) return QS_OK;
     return qs_fail(QS_MISMATCH, "class %s was profiled with %d threads at speed %g, the cluster has %d at %g: profile this cluster again",
                    one->name, profile->threads, profile->speed, one->threads, one->speed);

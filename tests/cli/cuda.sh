@@ -15,7 +15,7 @@ gpus() {
 export QSYNC_DOUBLE_DEVICES=2
 gpus 'two GPUs by index and UUID' '[.gpus[].index] == [0, 1] and (.gpus | map(.uuid) | unique | length == 2)
     and all(.gpus[]; .uuid | test("^GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"))'
-gpus 'memory, capability and formats' 'all(.gpus[]; .capability == "9.0" and .memory_bytes > 0 and .free_bytes > 0
+gpus 'memory, capability and formats' 'all(.gpus[]; .capability == "9.0" and .multiprocessors == 132 and .part_least == 8 and .part_step == 8 and .memory_bytes > 0 and .free_bytes > 0
     and .free_bytes <= .memory_bytes and .unusable == null and (.formats | index("fp32") == 0 and index("tf32") and index("e4m3fn")))'
 "$QSYNC" devices > "$work/out" || fail 'devices'
 grep -q '^       1: .*, GPU-' "$work/out" || { cat "$work/out"; fail 'the second GPU in the list for people'; }
@@ -36,9 +36,16 @@ cluster() {
     echo '{"schema": "qsync/cluster/2", "classes": {"a": {"role": "training", "backend": "cuda", '"$1"'"formats": ["fp32"]}}}' > "$work/$2"
 }
 cluster '"cuda": {"device": "2"}, ' third.json
+cluster '"cuda": {"multiprocessors": 100}, ' odd.json
+cluster '"cuda": {"multiprocessors": 64}, ' part.json
 cluster '"cuda": {"device": "GPU-00000000-0000-0000-0000-000000000000"}, ' uuid.json
 # shellcheck disable=SC2086
 refuse 2 "GPU '2': give a number from 0 to 1, or a UUID (GPU-...)" train --cluster "$work/third.json" $job
 # shellcheck disable=SC2086
 refuse 2 'no GPU here has the UUID GPU-00000000-0000-0000-0000-000000000000; there are 2, numbered from 0' train --cluster "$work/uuid.json" $job
+# shellcheck disable=SC2086
+refuse 2 '100 multiprocessors of the GPU double of a GPU: it gives at least 8, in multiples of 8, of its 132; it would be 104' train --cluster "$work/odd.json" $job
+# shellcheck disable=SC2086
+"$QSYNC" train --cluster "$work/part.json" $job --out "$work/part" > "$work/out" 2> "$work/err" || { cat "$work/err"; fail 'a part of a GPU'; }
+grep -q 'compute capability 9.0, 64 of 132 multiprocessors' "$work/part/config.json" || fail 'config.json does not say on which part of the GPU'
 finish

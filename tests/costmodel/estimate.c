@@ -266,6 +266,8 @@ TEST(refusals) {
                    "what packing takes is not published");
     release(&shared);
     refuse(QS_MISMATCH, "16GiB", "17GiB", "NVIDIA T4 has 16 GiB");
+    refuse(QS_UNSUPPORTED, "\"device\":\"t4\",", "\"device\":\"t4\",\"cuda\":{\"multiprocessors\":20},",
+           "class slow: published figures are of whole GPUs, not of 20 multiprocessors");
     refuse(QS_MISMATCH, "\"bytes_per_second\":\"10GB\",", "", "add \"bytes_per_second\" to a link of kind network");
 }
 

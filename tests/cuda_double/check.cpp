@@ -85,6 +85,32 @@ static CUresult launch(int way, unsigned threads, unsigned shared, CUstream wher
     return result;
 }
 
+/* A part of the device with so many multiprocessors at least. */
+static CUgreenCtx part_make(unsigned least, unsigned given) {
+    CUdevResource whole, part;
+    CUdevResourceDesc description;
+    CUgreenCtx green;
+    unsigned groups = 1;
+    CHECK(cuDeviceGetDevResource(0, &whole, CU_DEV_RESOURCE_TYPE_SM) == CUDA_SUCCESS);
+    CHECK(cuDevSmResourceSplitByCount(&part, &groups, &whole, nullptr, 0, least) == CUDA_SUCCESS);
+    CHECK(groups == 1 && part.sm.smCount == given);
+    CHECK(cuDevResourceGenerateDesc(&description, &part, 1) == CUDA_SUCCESS);
+    CHECK(cuGreenCtxCreate(&green, description, 0, CU_GREEN_CTX_DEFAULT_STREAM) == CUDA_SUCCESS);
+    return green;
+}
+
+static CUcontext context_of(CUgreenCtx green) {
+    CUcontext own;
+    CHECK(cuCtxFromGreenCtx(&own, green) == CUDA_SUCCESS);
+    return own;
+}
+
+static CUstream stream_of(CUgreenCtx green) {
+    CUstream own;
+    CHECK(cuGreenCtxStreamCreate(&own, green, CU_STREAM_NON_BLOCKING, 0) == CUDA_SUCCESS);
+    return own;
+}
+
 static void run(int way) {
     CHECK(launch(way, THREADS, THREADS * sizeof(float), stream[0]) == CUDA_SUCCESS && cuStreamSynchronize(stream[0]) == CUDA_SUCCESS);
 }
@@ -112,6 +138,35 @@ static void works() {
     CUmemGenericAllocationHandle large;
     CHECK(cuMemCreate(&large, (size_t)1 << 40, &kind, 0) == CUDA_ERROR_OUT_OF_MEMORY);
     CHECK(cuModuleGetFunction(&function, module, "of another name") == CUDA_ERROR_NOT_FOUND);
+}
+
+/* Numbers are rounded up to what the chip can part; a kernel runs in a stream of the part. */
+static void parts() {
+    CUdevResource whole, part;
+    unsigned groups = 0;
+    CHECK(cuDeviceGetDevResource(0, &whole, CU_DEV_RESOURCE_TYPE_SM) == CUDA_SUCCESS && whole.sm.smCount == 132);
+    CHECK(cuDevSmResourceSplitByCount(nullptr, &groups, &whole, nullptr, 0, 33) == CUDA_SUCCESS && groups == 3);
+    groups = 1;
+    CHECK(cuDevSmResourceSplitByCount(&part, &groups, &whole, nullptr, 0, 133) == CUDA_ERROR_INVALID_VALUE);
+    CHECK(cuDevSmResourceSplitByCount(&part, &groups, &whole, nullptr, 0, 130) == CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION);
+    CUgreenCtx few = part_make(1, 8), green = part_make(60, 64);
+    CHECK(cuGreenCtxDestroy(few) == CUDA_SUCCESS);
+    CUstream own = stream_of(green);
+    CHECK(cuCtxSetCurrent(context_of(green)) == CUDA_SUCCESS);
+    qs_double_check_multiprocessors("here", 64);
+    CHECK(cuMemsetD8Async(memory, 1, 8, own) == CUDA_SUCCESS && cuStreamSynchronize(own) == CUDA_SUCCESS);
+    CHECK(*(unsigned char *)memory == 1);
+    CHECK(cuStreamDestroy_v2(own) == CUDA_SUCCESS && cuCtxSetCurrent(context) == CUDA_SUCCESS);
+    CHECK(cuGreenCtxDestroy(green) == CUDA_SUCCESS);
+    qs_double_check_multiprocessors("here", 0);
+}
+
+static void split_again() {
+    CUdevResource whole, part;
+    unsigned groups = 1;
+    cuDeviceGetDevResource(0, &whole, CU_DEV_RESOURCE_TYPE_SM);
+    cuDevSmResourceSplitByCount(&part, &groups, &whole, nullptr, 0, 64);
+    cuDevSmResourceSplitByCount(&whole, &groups, &part, nullptr, 0, 8);
 }
 
 static void ends() {
@@ -143,6 +198,26 @@ static const struct {
     {"is no stream", [] { cuStreamDestroy_v2(stream[0]), cuStreamSynchronize(stream[0]); }},
     {"while work is queued", [] { cuMemsetD8Async(memory, 0, 1, stream[0]), cuMemUnmap(memory, BYTES); }},
     {"check_sum of it is queued", [] { launch(0, THREADS, 400, stream[0]), cuModuleUnload(module); }},
+    {"what was split is split again", split_again},
+    {"a stream of another context", [] { cuStreamSynchronize(stream_of(part_make(8, 8))); }},
+    {"check_sum of another context",
+     [] {
+         CUgreenCtx green = part_make(8, 8);
+         cuCtxSetCurrent(context_of(green)), launch(0, THREADS, 0, stream_of(green));
+     }},
+    {"cuGreenCtxDestroy: of what is current",
+     [] {
+         CUgreenCtx green = part_make(8, 8);
+         cuCtxSetCurrent(context_of(green)), cuGreenCtxDestroy(green);
+     }},
+    {"cuGreenCtxDestroy: left are 1 streams",
+     [] {
+         CUgreenCtx green = part_make(8, 8);
+         stream_of(green), cuGreenCtxDestroy(green);
+     }},
+    {"left is a green context", [] { part_make(8, 8), cuDevicePrimaryCtxRelease_v2(0); }},
+    {"fill 132 multiprocessors, and the current context has 8",
+     [] { cuCtxSetCurrent(context_of(part_make(8, 8))), qs_double_check_multiprocessors("here", 0); }},
     {"no context is current", [] { cuCtxSetCurrent(nullptr), cuStreamSynchronize(stream[0]); }},
     {"left are 2 streams, 0 events, 1 modules", [] { cuDevicePrimaryCtxRelease_v2(0); }},
 };
@@ -175,6 +250,7 @@ int main() {
         failed += !ends_with(one.misuse, one.message);
     start();
     works();
+    parts();
     ends();
     printf("%d failed\n", failed);
     return failed > 0;

@@ -322,6 +322,7 @@ API cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cubla
     const problem p = problem_of(function, handle, of, a, b, c, d);
     check_live(function, wanted);
     const preference &limits = *reinterpret_cast<preference *>(wanted);
+    qs_double_check_multiprocessors(function, p.of.multiprocessors);
     *count = 0;
     if (most < 1) return CUBLAS_STATUS_INVALID_VALUE;
     if (p.of.epilogue != CUBLASLT_EPILOGUE_DEFAULT && !p.of.bias) return CUBLAS_STATUS_INVALID_VALUE;

@@ -80,6 +80,7 @@ static const rule rules[] = {
     REFERS(OPERATIONGRAPH, OPERATIONGRAPH_OPS, 1, 64, true, ANY_OPERATION),
     REFERS(ENGINEHEUR, ENGINEHEUR_OPERATION_GRAPH, 1, 1, true, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR),
     RULE(ENGINEHEUR, ENGINEHEUR_MODE, HEUR_MODE, 1, 1, true),
+    RULE(ENGINEHEUR, ENGINEHEUR_SM_COUNT_TARGET, INT32, 1, 1, false),
     REFERS(EXECUTION_PLAN, EXECUTION_PLAN_ENGINE_CONFIG, 1, 1, true, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR),
     RULE(EXECUTION_PLAN, EXECUTION_PLAN_HANDLE, HANDLE, 1, 1, true),
     RULE(VARIANT_PACK, VARIANT_PACK_UNIQUE_IDS, INT64, 1, 64, true),
@@ -250,6 +251,8 @@ API cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
     if (to.type == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) graph_refusal(to);
     if (to.type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR) {
         to.graph = to.of(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH).objects[0];
+        const bool told = to.has(CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET);
+        qs_double_check_multiprocessors(function, told ? to.value<int32_t>(CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET) : 0);
         if (const char *reason = graph_refusal(*to.graph)) return refuse(CUDNN_STATUS_NOT_SUPPORTED, reason);
     }
     if (to.type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {

@@ -17,6 +17,8 @@ QS_DOUBLE_API void qs_double_check_memory(const char *what, CUdeviceptr at, size
 /* The same of a stream, and of a context that is current in this thread. */
 QS_DOUBLE_API void qs_double_check_stream(const char *what, CUstream stream);
 QS_DOUBLE_API void qs_double_check_current(const char *what);
+/* The same unless kernels that fill so many multiprocessors (0: all) are for as many as the current context has. */
+QS_DOUBLE_API void qs_double_check_multiprocessors(const char *what, int fill);
 /* 90: 9.0 */
 QS_DOUBLE_API int qs_double_capability();
 

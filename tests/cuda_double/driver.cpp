@@ -133,7 +133,7 @@ API CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUde
         CUdevice_attribute attribute;
         int value;
     } known[] = {
-        {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 132},
+        {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, MULTIPROCESSORS},
         {CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 1980000},
         {CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, 2619000},
         {CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, 5120},
@@ -173,6 +173,7 @@ API CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
     ENTER("cuDevicePrimaryCtxRetain");
     check_device(function, device);
     contexts[device].device = device;
+    contexts[device].multiprocessors = MULTIPROCESSORS;
     contexts[device].retained++;
     *context = &contexts[device];
     return CUDA_SUCCESS;
@@ -180,8 +181,8 @@ API CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device) {
 
 API CUresult cuCtxSetCurrent(CUcontext context) {
     ENTER("cuCtxSetCurrent");
-    if (context && (context < contexts || context >= contexts + MOST_DEVICES || context->retained == 0))
-        qs_shim_fail("%s: no context", function);
+    const bool primary = context >= contexts && context < contexts + MOST_DEVICES && context->retained > 0;
+    if (context && !primary && !is_green(context)) qs_shim_fail("%s: no context", function);
     current = context;
     return CUDA_SUCCESS;
 }
@@ -301,12 +302,17 @@ void inside::check_idle(const char *function) {
             qs_shim_fail("%s while work is queued that may need it: %s", function, stream->queue.front().what.c_str());
 }
 
+CUstream inside::stream_make(CUcontext context) {
+    CUstream stream = new CUstream_st{context, {}, false};
+    streams.insert(stream);
+    context->streams.insert(stream);
+    return stream;
+}
+
 API CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int) {
     ENTER_CONTEXT("cuStreamCreateWithPriority");
     if (flags != CU_STREAM_NON_BLOCKING) qs_shim_fail("%s: a stream that waits for the default stream", function);
-    *stream = new CUstream_st{current, {}, false};
-    streams.insert(*stream);
-    current->streams.insert(*stream);
+    *stream = stream_make(current);
     return CUDA_SUCCESS;
 }
 
@@ -541,6 +547,7 @@ API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
     CUctx_st *context = &contexts[device];
     if (context->retained == 0) qs_shim_fail("%s: a context that nobody holds", function);
     if (--context->retained > 0) return CUDA_SUCCESS;
+    check_no_green(function, device);
     size_t left_pinned = pinned_pieces();
     for (const CUctx_st &other : contexts)
         if (other.retained > 0) left_pinned = 0; /* they may be its */

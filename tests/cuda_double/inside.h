@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the two files of the driver's double share (driver.cpp, memory.cpp). */
+/* What the files of the driver's double share (driver.cpp, memory.cpp, green.cpp). */
 #ifndef QSYNC_TESTS_INSIDE_H
 #define QSYNC_TESTS_INSIDE_H
 
@@ -23,7 +23,7 @@
 
 struct CUctx_st {
     CUdevice device;
-    int retained;
+    int retained, multiprocessors;
     std::set<CUstream> streams;
     std::set<CUevent> events;
     std::set<CUmodule> modules;
@@ -32,7 +32,7 @@ struct CUctx_st {
 namespace inside {
 
 enum : size_t { GRANULARITY = 2 << 20 };
-enum { MOST_DEVICES = 8, POISON = 0xa5 };
+enum { MOST_DEVICES = 8, MULTIPROCESSORS = 132, POISON = 0xa5 };
 
 extern std::recursive_mutex mutex;
 extern bool initialised;
@@ -46,6 +46,11 @@ size_t device_bytes();
 void check_device(const char *function, CUdevice device);
 /* Nothing is queued anywhere: what goes away may be needed by what is. */
 void check_idle(const char *function);
+
+/* A stream of a context. */
+CUstream stream_make(CUcontext context);
+bool is_green(CUcontext context);
+void check_no_green(const char *function, CUdevice device);
 
 size_t memory_used(CUdevice device);
 size_t pinned_pieces();

@@ -15,12 +15,13 @@ static inline bool backend_exists(const char *backend) {
 
 /* A device of a test. With QSYNC_TEST_DEVICE=far it is one whose child process runs the backend that was asked for: the same bits, in
  * memory that this process does not see. With QSYNC_TEST_DEVICE=cuda it is a GPU: a double of one (QSYNC_CUDA_LIBRARIES), or, with
- * QSYNC_TEST_CUDA_REAL=1, the one that is there. */
+ * QSYNC_TEST_CUDA_REAL=1, the one that is there; of its multiprocessors QSYNC_TEST_CUDA_PART (not said: all). */
 static inline qs_device_options device_options(const char *backend, const char *isa, int threads, double speed) {
-    const char *other = getenv("QSYNC_TEST_DEVICE"), *real = getenv("QSYNC_TEST_CUDA_REAL");
+    const char *other = getenv("QSYNC_TEST_DEVICE"), *real = getenv("QSYNC_TEST_CUDA_REAL"), *part = getenv("QSYNC_TEST_CUDA_PART");
     qs_device_options options = {.backend = backend, .isa = isa, .threads = threads, .speed = speed};
     if (other && strcmp(other, "cuda") == 0) {
         options.backend = "cuda";
+        options.cuda.multiprocessors = part ? atoi(part) : 0;
         if (real && strcmp(real, "1") == 0) unsetenv("QSYNC_CUDA_LIBRARIES");
     }
     if (other && strcmp(other, "far") == 0) {

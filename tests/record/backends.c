@@ -70,11 +70,12 @@ TEST(cuda_fields) {
     static const char uuid[] = "GPU-3ee2ab50-1c88-4a53-8e8f-5f0a5e0b7d11";
     char object[160], *text, *again;
     qs_cluster cluster;
-    snprintf(object, sizeof object, "\"cuda\": {\"device\": \"%s\", \"threads\": 4},", uuid);
+    snprintf(object, sizeof object, "\"cuda\": {\"device\": \"%s\", \"threads\": 4, \"multiprocessors\": 64},", uuid);
     text = cluster_of("cuda", object);
     assert_ok(qs_cluster_parse(text, "cuda", &cluster));
     assert_string_equal(cluster.class_[0].cuda_device, uuid);
     assert_int_equal(cluster.class_[0].threads, 4);
+    assert_int_equal(cluster.class_[0].cuda_multiprocessors, 64);
     assert_ok(qs_cluster_text(&cluster, &again));
     assert_non_null(strstr(again, object));
     qs_cluster_release(&cluster);
@@ -116,6 +117,7 @@ TEST(refusals) {
     refuse_cluster("cuda", "\"cpu\": {},", "classes.a.cpu: fields of backend \"cpu\", but this class has backend \"cuda\"");
     refuse_cluster("cuda", "\"cuda\": {\"isa\": \"all\"},", "classes.a.cuda: unknown field \"isa\"");
     refuse_cluster("cuda", "\"cuda\": {\"device\": 0},", "classes.a.cuda.device");
+    refuse_cluster("cuda", "\"cuda\": {\"multiprocessors\": 0},", "classes.a.cuda.multiprocessors");
     refuse_cluster("npu", "\"npu\": {},", "unknown field \"npu\"");
     refuse_cluster("cpu", "\"threads\": 1,", "unknown field \"threads\"");
     refuse_cluster("cpu", "\"cpu\": {\"threads\": 0},", "classes.a.cpu.threads: 0 is outside 1 .. 4096");
@@ -147,10 +149,12 @@ TEST(profiles) {
     free(other);
     free(again);
     text = replaced(profile_sample, "\"backend\": \"cpu\"", "\"backend\": \"cuda\"");
-    other = replaced(text, "\"cpu\": {\"threads\": 1, \"isa\": \"all\",", "\"cuda\": {\"threads\": 2, \"architecture\": \"sm_90\",");
+    other = replaced(text, "\"cpu\": {\"threads\": 1, \"isa\": \"all\",",
+                     "\"cuda\": {\"threads\": 2, \"architecture\": \"sm_90\", \"multiprocessors\": 64,");
     assert_ok(qs_profile_parse(other, "p", &profile));
     assert_string_equal(profile.class_[0].isa, "sm_90");
     assert_int_equal(profile.class_[0].threads, 2);
+    assert_int_equal(profile.class_[0].multiprocessors, 64);
     assert_int_equal(profile.class_[0].cache_bytes, 128);
     assert_ok(qs_profile_text(&profile, &again));
     assert_string_equal(again, other);

@@ -120,6 +120,20 @@ TEST(impossible_slowdowns_are_refused) {
             qs_predict(graph, &cluster, &profile, &job, recipe, &(qs_cost_options){.slowdowns = 1, .slowdown = &wrong[i]}, &out), QS_USAGE);
 }
 
+/* Times of a whole GPU say nothing of a part of one, and the other way round. */
+TEST(parts_of_gpus_are_told_apart) {
+    const qs_recipe *const *recipe[2] = {bound[0], bound[1]};
+    qs_prediction out;
+    cluster.class_[1].cuda_multiprocessors = 64;
+    assert_refused(qs_predict(graph, &cluster, &profile, &job, recipe, NULL, &out), QS_MISMATCH, "the cluster has it on 64 of its GPU's");
+    profile.class_[1].multiprocessors = 128;
+    assert_refused(qs_predict(graph, &cluster, &profile, &job, recipe, NULL, &out), QS_MISMATCH, "on 128, the cluster has it on 64");
+    cluster.class_[1].cuda_multiprocessors = 128;
+    qs_prediction same = ask(1, NULL);
+    qs_prediction_release(&same);
+    cluster.class_[1].cuda_multiprocessors = profile.class_[1].multiprocessors = 0;
+}
+
 /* Times alone make nobody slower, and the one that is waited for faster. */
 TEST(host_slowdown_is_what_was_measured) {
     qs_prediction beside = ask(1, NULL);
@@ -142,4 +156,5 @@ TEST(host_slowdown_is_what_was_measured) {
 }
 
 TEST_MAIN_WITH(setup, teardown, more_ranks_than_profiled_are_told, phases_are_the_iteration, without_casts_only_casts_are_gone,
-               a_slow_rank_is_waited_for, impossible_slowdowns_are_refused, host_slowdown_is_what_was_measured)
+               a_slow_rank_is_waited_for, impossible_slowdowns_are_refused, parts_of_gpus_are_told_apart,
+               host_slowdown_is_what_was_measured)

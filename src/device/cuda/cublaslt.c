@@ -42,11 +42,8 @@ static qs_status status_check(const qs__lt_functions *call, cublasStatus_t statu
 /* The handle, and what all products share of what algorithms may do. */
 static qs_status start(const qs__cuda *cuda, struct qs__cublaslt *lt) {
     const uint64_t workspace = QS__LT_WORKSPACE;
-    int all = 0;
     QS_TRY(functions_find(&lt->call));
-    QS_TRY(qs__cuda_check(cuda, cuda->driver->device_attribute(&all, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, cuda->device),
-                          "the GPU's multiprocessors"));
-    lt->fill = cuda->multiprocessors < all ? cuda->multiprocessors : 0;
+    lt->fill = cuda->part ? cuda->multiprocessors : 0;
     QS_TRY(status_check(lt->call, lt->call->create(&lt->handle), "cublasLtCreate"));
     QS_TRY(status_check(lt->call, lt->call->preference_create(&lt->preference), "cublasLtMatmulPreferenceCreate"));
     return status_check(lt->call,

@@ -20,10 +20,43 @@ static qs_status facts_read(qs__cuda *cuda) {
     QS_TRY(qs__cuda_check(cuda, cuda->driver->device_name(cuda->name, sizeof cuda->name, cuda->device), "the GPU's name"));
     QS_TRY(qs_fail_within(qs__cuda_gpu_check(cuda->driver, cuda->device), "the GPU %s", cuda->name));
     cuda->capability = qs__cuda_capability(cuda->driver, cuda->device);
-    cuda->multiprocessors = attribute_of(cuda, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+    cuda->whole = cuda->multiprocessors = attribute_of(cuda, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
     cuda->clock_khz = attribute_of(cuda, CU_DEVICE_ATTRIBUTE_CLOCK_RATE);
     cuda->shared_bytes = attribute_of(cuda, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
     return QS_OK;
+}
+
+/* A part of its multiprocessors, as a green context that is current from now on. The driver rounds numbers up to what the chip can part:
+ * such a number is refused, so that a class that says 64 was measured on 64. */
+static qs_status part_take(qs__cuda *cuda, int wanted) {
+    const qs__driver *driver = cuda->driver;
+    CUdevResource whole, part = {0};
+    CUdevResourceDesc description;
+    CUcontext context;
+    unsigned parts = 1;
+    if (wanted < 1 || wanted > cuda->whole)
+        return qs_fail(QS_USAGE, "%d multiprocessors of the GPU %s: it has %d", wanted, cuda->name, cuda->whole);
+    QS_TRY(qs__cuda_check(cuda, driver->resource_of(cuda->device, &whole, CU_DEV_RESOURCE_TYPE_SM), "the GPU's multiprocessors"));
+    const CUresult split = driver->resource_split(&part, &parts, &whole, NULL, 0, (unsigned)wanted);
+    const int given = split == CUDA_SUCCESS && parts == 1 ? (int)part.sm.smCount : 0;
+    char nearest[32] = "none is as large";
+    if (given > 0) snprintf(nearest, sizeof nearest, "it would be %d", given);
+    if (given != wanted)
+        return qs_fail(QS_USAGE,
+                       "%d multiprocessors of the GPU %s: it gives at least %u, in multiples of %u, of its %d; %s: name a number that it "
+                       "gives, or none for all",
+                       wanted, cuda->name, whole.sm.minSmPartitionSize, whole.sm.smCoscheduledAlignment, cuda->whole, nearest);
+    QS_TRY(qs__cuda_check(cuda, driver->resource_describe(&description, &part, 1), "a part of the GPU"));
+    QS_TRY(qs__cuda_check(cuda, driver->green_create(&cuda->part, description, cuda->device, CU_GREEN_CTX_DEFAULT_STREAM),
+                          "a part of the GPU"));
+    QS_TRY(qs__cuda_check(cuda, driver->green_context(&context, cuda->part), "a part of the GPU"));
+    cuda->multiprocessors = given;
+    return qs__cuda_check(cuda, driver->context_set(context), "a part of the GPU");
+}
+
+static CUresult queue_create(const qs__cuda *cuda, CUstream *stream) {
+    return cuda->part ? cuda->driver->green_stream(stream, cuda->part, CU_STREAM_NON_BLOCKING, 0)
+                      : cuda->driver->stream_create(stream, CU_STREAM_NON_BLOCKING, 0);
 }
 
 /* What kernels write to beside operands: complaints, which the host reads without asking, and the clock of rests. */
@@ -47,8 +80,9 @@ static qs_status start(const qs_device_options *options, qs__cuda *cuda) {
     if (options->family) QS_TRY(qs__cuda_family_ask(cuda, options->family));
     QS_TRY(qs__cuda_check(cuda, cuda->driver->context_retain(&cuda->context, cuda->device), "opening the GPU"));
     QS_TRY(qs__cuda_check(cuda, cuda->driver->context_set(cuda->context), "opening the GPU"));
+    if (options->cuda.multiprocessors != 0) QS_TRY(part_take(cuda, options->cuda.multiprocessors));
     for (int queue = 0; queue < QS_QUEUES; queue++)
-        QS_TRY(qs__cuda_check(cuda, cuda->driver->stream_create(&cuda->stream[queue], CU_STREAM_NON_BLOCKING, 0), "a queue of the GPU"));
+        QS_TRY(qs__cuda_check(cuda, queue_create(cuda, &cuda->stream[queue]), "a queue of the GPU"));
     QS_TRY(qs__cuda_check(cuda, cuda->driver->device_bytes(&total, cuda->device), "the GPU's memory"));
     const size_t limit = (size_t)options->cuda.memory_bytes;
     cuda->capacity = limit > 0 && limit < total ? limit : total;
@@ -70,6 +104,10 @@ static void cuda_close(void *state) {
         if (cuda->module[i]) driver->module_unload(cuda->module[i]);
     for (int queue = 0; queue < QS_QUEUES; queue++)
         if (cuda->stream[queue]) driver->stream_destroy(cuda->stream[queue]);
+    if (cuda->part) {
+        driver->context_set(cuda->context);
+        driver->green_destroy(cuda->part);
+    }
     if (cuda->context) driver->context_release(cuda->device);
     free(cuda->module);
     free(cuda->complainer);
@@ -92,7 +130,11 @@ static void cuda_describe(const void *state, qs_device_info *out) {
     const qs__cuda *cuda = state;
     int version = 0;
     snprintf(out->cpu, sizeof out->cpu, "%s", cuda->name);
-    snprintf(out->isa, sizeof out->isa, "compute capability %d.%d", cuda->capability / 10, cuda->capability % 10);
+    const int used = snprintf(out->isa, sizeof out->isa, "compute capability %d.%d", cuda->capability / 10, cuda->capability % 10);
+    if (cuda->part) {
+        out->multiprocessors = cuda->multiprocessors;
+        snprintf(out->isa + used, sizeof out->isa - (size_t)used, ", %d of %d multiprocessors", cuda->multiprocessors, cuda->whole);
+    }
     if (cuda->driver->driver_version(&version) != CUDA_SUCCESS) version = 0;
     snprintf(out->library, sizeof out->library, "CUDA driver %d.%d", version / 1000, version % 1000 / 10);
     snprintf(out->kernels, sizeof out->kernels, "%s", QS_CUDA_DIGEST);

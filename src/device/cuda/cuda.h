@@ -26,8 +26,10 @@ typedef struct qs__cuda {
     const qs__driver *driver;
     CUdevice device;
     CUcontext context;
+    CUgreenCtx part;     /* of the GPU, all that its queues run on; NULL: they have the whole */
     int capability;      /* 90: 9.0 */
     int multiprocessors; /* that kernels may fill */
+    int whole;           /* that the GPU has */
     int clock_khz;
     int shared_bytes; /* of a block, at most */
     char name[96];

@@ -18,6 +18,7 @@ struct entry {
 struct qs__cudnn {
     const qs__cudnn_functions *call;
     cudnnHandle_t handle;
+    int32_t fill; /* multiprocessors that kernels may fill; 0: all */
     entry *bucket[BUCKETS];
 };
 
@@ -54,6 +55,7 @@ static qs_status start(qs__cuda *cuda, qs__cudnn *library) {
     cudnnStatus_t result;
     QS_TRY(functions_find(&library->call));
     const qs__cudnn_functions *call = library->call;
+    library->fill = cuda->part ? cuda->multiprocessors : 0;
     result = call->create(&library->handle);
     if (result != CUDNN_STATUS_SUCCESS) return complain(call, QS_UNSUPPORTED, result, "opening cuDNN");
     result = call->stream(library->handle, (cudaStream_t)cuda->stream[QS_QUEUE_KERNELS]);
@@ -282,6 +284,7 @@ static int configs_ask(qs__cudnn_graph *graph, cudnnBackendDescriptor_t operatio
     cudnnBackendDescriptor_t heuristics = QS__CUDNN_CREATE(graph, ENGINEHEUR);
     QS__CUDNN_SET(graph, heuristics, ENGINEHEUR_OPERATION_GRAPH, BACKEND_DESCRIPTOR, 1, &operations);
     QS__CUDNN_SET(graph, heuristics, ENGINEHEUR_MODE, HEUR_MODE, 1, &mode);
+    if (graph->library->fill > 0) QS__CUDNN_SET(graph, heuristics, ENGINEHEUR_SM_COUNT_TARGET, INT32, 1, &graph->library->fill);
     qs__cudnn_finish(graph, heuristics, mode == CUDNN_HEUR_MODE_A ? "ENGINEHEUR of mode A" : "ENGINEHEUR of fallbacks");
     for (int i = 0; i < CONFIGS; i++)
         config[i] = QS__CUDNN_CREATE(graph, ENGINECFG);

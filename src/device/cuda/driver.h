@@ -21,6 +21,14 @@
     X(context_retain, cuDevicePrimaryCtxRetain, (CUcontext * context, CUdevice device))                                              \
     X(context_release, cuDevicePrimaryCtxRelease_v2, (CUdevice device))                                                              \
     X(context_set, cuCtxSetCurrent, (CUcontext context))                                                                             \
+    X(resource_of, cuDeviceGetDevResource, (CUdevice device, CUdevResource * resource, CUdevResourceType type))                      \
+    X(resource_split, cuDevSmResourceSplitByCount,                                                                                   \
+      (CUdevResource * part, unsigned *parts, const CUdevResource *whole, CUdevResource *rest, unsigned flags, unsigned least))      \
+    X(resource_describe, cuDevResourceGenerateDesc, (CUdevResourceDesc * description, CUdevResource * resource, unsigned count))     \
+    X(green_create, cuGreenCtxCreate, (CUgreenCtx * green, CUdevResourceDesc description, CUdevice device, unsigned flags))          \
+    X(green_destroy, cuGreenCtxDestroy, (CUgreenCtx green))                                                                          \
+    X(green_context, cuCtxFromGreenCtx, (CUcontext * context, CUgreenCtx green))                                                     \
+    X(green_stream, cuGreenCtxStreamCreate, (CUstream * stream, CUgreenCtx green, unsigned flags, int priority))                     \
     X(memory_info, cuMemGetInfo_v2, (size_t * available, size_t * total))                                                            \
     X(granularity, cuMemGetAllocationGranularity,                                                                                    \
       (size_t * bytes, const CUmemAllocationProp *kind, CUmemAllocationGranularity_flags flags))                                     \

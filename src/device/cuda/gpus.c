@@ -127,6 +127,12 @@ static qs_status gpu_describe(const qs__driver *driver, CUdevice device, qs_devi
     snprintf(out->capability, sizeof out->capability, "%d.%d", capability / 10, capability % 10);
     qs__cuda_formats(capability, out->formats);
     out->memory_bytes = (int64_t)total;
+    out->multiprocessors = attribute_of(driver, device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+    CUdevResource whole;
+    if (driver->resource_of(device, &whole, CU_DEV_RESOURCE_TYPE_SM) == CUDA_SUCCESS) {
+        out->part_least = (int)whole.sm.minSmPartitionSize;
+        out->part_step = (int)whole.sm.smCoscheduledAlignment;
+    }
     QS_TRY(qs__cuda_gpu_check(driver, device));
     return memory_ask(driver, device, &out->free_bytes);
 }

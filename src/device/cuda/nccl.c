@@ -53,7 +53,8 @@ static qs_status result_check(const nccl_functions *call, ncclResult_t result, c
 
 static qs_status nccl_key(void *state, void *key) {
     const nccl_functions *call;
-    (void)state;
+    const qs__cuda *cuda = state;
+    if (cuda->part) return qs_fail(QS_UNSUPPORTED, "a part of a GPU adds up with no other: NCCL takes multiprocessors of the whole");
     _Static_assert(sizeof(ncclUniqueId) == QS_DEVICE_KEY, "a key is NCCL's id");
     QS_TRY(functions_find(&call));
     return key ? result_check(call, call->unique_id(key), "the key of a group of GPUs") : QS_OK;

@@ -35,6 +35,7 @@ typedef struct qs_cuda_options {
     const char *device;   /* a GPU by its index ("0") or UUID ("GPU-6ab1..."); NULL: by `turn` */
     int turn;             /* of the process among those of its host that name no GPU: they take the GPUs round, one after the other */
     int64_t memory_bytes; /* all that can be reserved */
+    int multiprocessors;  /* that everything runs on; QS_USAGE for a number that the GPU does not give (docs/cuda.md). 0: all */
 } qs_cuda_options;
 
 typedef struct qs_device_options {
@@ -70,6 +71,7 @@ typedef struct qs_device_info {
     char backend[16], cpu[96], isa[64], library[64]; /* cpu: the processor, or the GPU's name; library: "onednn 2.6.3" */
     char kernels[48];                                /* of our own kernels: changes when they do; "" where nothing is chosen among them */
     int threads;
+    int multiprocessors; /* of a GPU, where the device has a part of them; else 0 */
     double speed;
     const char *formats[8]; /* compute formats it has kernels for, NULL-terminated */
 } qs_device_info;
@@ -78,10 +80,11 @@ typedef struct qs_device_info {
 typedef struct qs_device_listing {
     int index; /* this or `uuid` names it in options */
     char name[96], uuid[64];
-    char capability[16];              /* "9.0"; with name, UUID and memory, also of one that cannot be used */
-    int64_t memory_bytes, free_bytes; /* free: 0 where it cannot be used */
-    const char *formats[8];           /* that it multiplies at full speed, NULL-terminated */
-    char unusable[256];               /* why it cannot be opened; "": it can */
+    char capability[16];                        /* "9.0"; with name, UUID and memory, also of one that cannot be used */
+    int64_t memory_bytes, free_bytes;           /* free: 0 where it cannot be used */
+    int multiprocessors, part_least, part_step; /* a device may have all, or from part_least on in steps of part_step; 0: only all */
+    const char *formats[8];                     /* that it multiplies at full speed, NULL-terminated */
+    char unusable[256];                         /* why it cannot be opened; "": it can */
 } qs_device_listing;
 /* Up to `capacity` of them; 0 for backends that are one device. QS_UNSUPPORTED says why nothing can be listed (no driver, no GPU). Before a
  * device is opened: to know what is free, each is opened for a moment. */

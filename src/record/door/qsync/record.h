@@ -41,6 +41,7 @@ typedef struct qs_class {
     char far_runs[16]; /* this and the next two: of backend far (qs_far_options) */
     double far_bytes_per_second, far_latency_us;
     char cuda_device[64];                    /* of backend cuda: a GPU's index or UUID; "": ranks of a host take its GPUs in turn */
+    int cuda_multiprocessors;                /* the same: that everything runs on; 0: all */
     double speed;                            /* part of the device's compute that is lent */
     int64_t memory_capacity, memory_limit;   /* bytes, 0: none; "30%" in the file refers to the capacity and is resolved by the reader */
     int formats;                             /* compute formats, in the file's order */
@@ -322,9 +323,9 @@ typedef struct qs_class_profile {
     char backend[16], device[96]; /* device: its name, "AMD EPYC ..." */
     char library[64], build[64], date[32];
     double speed;
-    char isa[64];        /* of cuda: the architecture, "sm_90" */
-    int threads;         /* 0: the backend has none */
-    int64_t cache_bytes; /* 0: no such model */
+    char isa[64];                 /* of cuda: the architecture, "sm_90" */
+    int threads, multiprocessors; /* 0: the backend has none, or it was a whole GPU */
+    int64_t cache_bytes;          /* 0: no such model */
     qs_conditions conditions;
     qs_quality quality;
     bool estimated;
