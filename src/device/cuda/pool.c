@@ -43,6 +43,10 @@ qs_status qs__cuda_build_pool(qs__cuda_kernel *kernel) {
     char name[48];
     int each;
     QS_TRY(qs__cuda_each(kernel, kernel->one.operand[0].shape.dim[1], &each));
+    const qs__geometry g = qs__case_geometry(&kernel->one);
+    const int64_t places = g.height * g.width, results = g.out_height * g.out_width, most = places > results ? places : results;
+    if (g.channels * most > INT32_MAX)
+        return qs_fail(QS_UNSUPPORTED, "images of %lld values: places in one are counted in 32 bits", (long long)(g.channels * most));
     snprintf(name, sizeof name, "qs__%s%s", kernel->one.op->name, qs__cuda_is_forward(kernel) ? "" : "_gradient");
     kernel->plan[EACH] = each;
     kernel->plan[GLOBAL] = kernel->one.op == qs_op_of("global_average_pool");

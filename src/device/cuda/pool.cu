@@ -10,6 +10,11 @@ struct span {
     int begin, end;
 };
 
+/* Of numbers from 0 on; 1 and 2 are what strides and dilations mostly are. */
+QS_CUDA_DEVICE int quotient(int number, int by) {
+    return by == 1 ? number : by == 2 ? number >> 1 : number / by;
+}
+
 /* Where tap k of a window reads. */
 QS_CUDA_DEVICE int tap_place(const qs__pool_job &job, int axis, int result, int k) {
     return result * job.stride[axis] - job.padding[axis] + k * job.dilation[axis];
@@ -23,14 +28,15 @@ QS_CUDA_DEVICE span taps_of(const qs__pool_job &job, int axis, int result, int e
 
 QS_CUDA_DEVICE span windows_over(const qs__pool_job &job, int axis, int place, int results) {
     const int reach = place + job.padding[axis], first = reach - (job.kernel[axis] - 1) * job.dilation[axis] - 1 + job.stride[axis];
-    const span over = {first > 0 ? first / job.stride[axis] : 0, least(reach / job.stride[axis] + 1, results)};
+    const span over = {first > 0 ? quotient(first, job.stride[axis]) : 0, least(quotient(reach, job.stride[axis]) + 1, results)};
     return over;
 }
 
 /* The tap by which a window that reaches over a place reads it; -1: none does. */
 QS_CUDA_DEVICE int tap_at(const qs__pool_job &job, int axis, int place, int result) {
     const int from = place + job.padding[axis] - result * job.stride[axis], step = job.dilation[axis];
-    return from % step ? -1 : from / step;
+    const int tap = quotient(from, step);
+    return tap * step == from ? tap : -1;
 }
 
 /* Where a thread's channels are: in an image [batch][height][width][channels]. */
@@ -39,44 +45,66 @@ struct spot {
     int row, column, channel;
 };
 
-QS_CUDA_DEVICE spot spot_of(const qs__pool_job &job, int64_t at, int height, int width) {
-    const int64_t position = at / job.channels, line = position / width;
-    const spot here = {line / height, (int)(line % height), (int)(position % width), (int)(at % job.channels)};
-    return here;
+QS_CUDA_DEVICE int64_t place_of(const qs__pool_job &job, const spot &at, int row, int column, int height, int width) {
+    return (at.image * height * width + row * width + column) * job.channels + at.channel;
 }
 
-QS_CUDA_DEVICE int64_t place_of(const qs__pool_job &job, const spot &at, int row, int column, int height, int width) {
-    return ((at.image * height + row) * width + column) * job.channels + at.channel;
+/* Calls use(spot, its element) for every `each` channels of images of this extent. Blocks go through memory together; a block takes a piece
+ * of an image, so that places inside one are found in 32 bits. */
+template <int each, typename Use> QS_CUDA_DEVICE void each_spot(const qs__pool_job &job, int height, int width, const Use &use) {
+    const unsigned vectors = (unsigned)job.channels / each, across = (unsigned)width * vectors, plane = (unsigned)height * across;
+    const unsigned pieces = (plane + blockDim.x - 1) / blockDim.x, images = gridDim.x / pieces, more = gridDim.x % pieces;
+    unsigned piece = blockIdx.x % pieces;
+    for (int64_t image = blockIdx.x / pieces; image < job.batch;) {
+        const unsigned at = piece * blockDim.x + threadIdx.x, row = at / across, rest = at - row * across, column = rest / vectors;
+        const spot here = {image, (int)row, (int)column, (int)(rest - column * vectors) * each};
+        if (at < plane) use(here, (image * plane + at) * each);
+        image += images;
+        piece += more;
+        if (piece < pieces) continue;
+        piece -= pieces;
+        image++;
+    }
 }
 
 /* ---- max_pool ---- */
 
+/* Taps of a row are loaded together, the last one instead of those behind it: what was compared once changes nothing again. */
 template <int each, int kind> QS_CUDA_DEVICE void maximum(const qs__pool_job &job) {
-    for (int64_t i = each * thread_number(); i < job.to.count; i += each * thread_count()) {
-        const spot at = spot_of(job, i, job.out_height, job.out_width);
+    constexpr int AHEAD = kind == ANY_KIND ? 1 : 3;
+    each_spot<each>(job, job.out_height, job.out_width, [&](const spot &at, int64_t i) {
         const span rows = taps_of(job, 0, at.row, job.height), columns = taps_of(job, 1, at.column, job.width);
-        float best[each], x[each];
+        float best[each];
         uint8_t where[each];
         QS_CUDA_UNROLL
         for (int k = 0; k < each; k++) {
             best[k] = float_of(INFINITY_BITS | SIGN_BIT);
             where[k] = (uint8_t)(rows.begin * job.kernel[1] + columns.begin);
         }
-        for (int kh = rows.begin; kh < rows.end; kh++)
-            for (int kw = columns.begin; kw < columns.end; kw++) {
-                const uint8_t here = (uint8_t)(kh * job.kernel[1] + kw);
-                const int row = tap_place(job, 0, at.row, kh), column = tap_place(job, 1, at.column, kw);
-                load_kind<each, kind>(job.from, place_of(job, at, row, column, job.height, job.width), x);
+        for (int kh = rows.begin; kh < rows.end; kh++) {
+            const int row = tap_place(job, 0, at.row, kh);
+            for (int kw = columns.begin; kw < columns.end; kw += AHEAD) {
+                float x[AHEAD][each];
                 QS_CUDA_UNROLL
-                for (int k = 0; k < each; k++) {
-                    const bool wins = !(x[k] <= best[k]) && best[k] == best[k]; /* a NaN wins, and nothing after it */
-                    best[k] = wins ? x[k] : best[k];
-                    where[k] = wins ? here : where[k];
+                for (int tap = 0; tap < AHEAD; tap++) {
+                    const int column = tap_place(job, 1, at.column, least(kw + tap, columns.end - 1));
+                    load_kind<each, kind>(job.from, place_of(job, at, row, column, job.height, job.width), x[tap]);
+                }
+                QS_CUDA_UNROLL
+                for (int tap = 0; tap < AHEAD; tap++) {
+                    const uint8_t here = (uint8_t)(kh * job.kernel[1] + kw + tap);
+                    QS_CUDA_UNROLL
+                    for (int k = 0; k < each; k++) {
+                        const bool wins = !(x[tap][k] <= best[k]) && best[k] == best[k]; /* a NaN wins, and nothing after it */
+                        best[k] = wins ? x[tap][k] : best[k];
+                        where[k] = wins ? here : where[k];
+                    }
                 }
             }
+        }
         store_each<each>(job.to, i, best);
         if (job.mask) store_bytes<each>(job.mask, i, where);
-    }
+    });
 }
 
 QS_CUDA_GLOBAL(qs__max_pool, qs__pool_job) {
@@ -86,25 +114,35 @@ QS_CUDA_GLOBAL(qs__max_pool, qs__pool_job) {
         maximum<1, ANY_KIND>(job);
 }
 
+/* Two windows of a row are loaded together, the last one instead of one behind it, whose tap is none. */
 template <int each, int kind> QS_CUDA_DEVICE void maximum_gradient(const qs__pool_job &job) {
-    for (int64_t i = each * thread_number(); i < job.to.count; i += each * thread_count()) {
-        const spot at = spot_of(job, i, job.height, job.width);
+    constexpr int AHEAD = kind == ANY_KIND ? 1 : 2;
+    each_spot<each>(job, job.height, job.width, [&](const spot &at, int64_t i) {
         const span rows = windows_over(job, 0, at.row, job.out_height), columns = windows_over(job, 1, at.column, job.out_width);
-        float sum[each] = {0}, x[each];
-        uint8_t where[each];
-        for (int row = rows.begin; row < rows.end; row++)
-            for (int column = columns.begin; column < columns.end; column++) {
-                const int64_t from = place_of(job, at, row, column, job.out_height, job.out_width);
-                const int kh = tap_at(job, 0, at.row, row), kw = tap_at(job, 1, at.column, column), here = kh * job.kernel[1] + kw;
-                if (kh < 0 || kw < 0) continue;
-                load_kind<each, kind>(job.from, from, x);
-                load_bytes<each>(job.mask, from, where);
+        float sum[each] = {0};
+        for (int row = rows.begin; row < rows.end; row++) {
+            const int kh = tap_at(job, 0, at.row, row);
+            for (int first = columns.begin; first < columns.end; first += AHEAD) {
+                float x[AHEAD][each];
+                uint8_t where[AHEAD][each];
                 QS_CUDA_UNROLL
-                for (int k = 0; k < each; k++)
-                    sum[k] += where[k] == here ? x[k] : 0;
+                for (int w = 0; w < AHEAD; w++) {
+                    const int64_t from = place_of(job, at, row, least(first + w, columns.end - 1), job.out_height, job.out_width);
+                    load_kind<each, kind>(job.from, from, x[w]);
+                    load_bytes<each>(job.mask, from, where[w]);
+                }
+                QS_CUDA_UNROLL
+                for (int w = 0; w < AHEAD; w++) {
+                    const int kw = first + w < columns.end ? tap_at(job, 1, at.column, first + w) : -1;
+                    const int here = kh < 0 || kw < 0 ? -1 : kh * job.kernel[1] + kw;
+                    QS_CUDA_UNROLL
+                    for (int k = 0; k < each; k++)
+                        sum[k] += where[w][k] == here ? x[w][k] : 0;
+                }
             }
+        }
         store_each<each>(job.to, i, sum);
-    }
+    });
 }
 
 QS_CUDA_GLOBAL(qs__max_pool_gradient, qs__pool_job) {
@@ -122,8 +160,7 @@ QS_CUDA_DEVICE float elements_of(const qs__pool_job &job, const span &rows, cons
 }
 
 template <int each> QS_CUDA_DEVICE void mean(const qs__pool_job &job) {
-    for (int64_t i = each * thread_number(); i < job.to.count; i += each * thread_count()) {
-        const spot at = spot_of(job, i, job.out_height, job.out_width);
+    each_spot<each>(job, job.out_height, job.out_width, [&](const spot &at, int64_t i) {
         const span rows = taps_of(job, 0, at.row, job.height), columns = taps_of(job, 1, at.column, job.width);
         const float inside = elements_of(job, rows, columns);
         float sum[each] = {0}, x[each];
@@ -139,7 +176,7 @@ template <int each> QS_CUDA_DEVICE void mean(const qs__pool_job &job) {
         for (int k = 0; k < each; k++)
             sum[k] /= inside;
         store_each<each>(job.to, i, sum);
-    }
+    });
 }
 
 QS_CUDA_GLOBAL(qs__average_pool, qs__pool_job) {
@@ -150,8 +187,7 @@ QS_CUDA_GLOBAL(qs__average_pool, qs__pool_job) {
 }
 
 template <int each> QS_CUDA_DEVICE void mean_gradient(const qs__pool_job &job) {
-    for (int64_t i = each * thread_number(); i < job.to.count; i += each * thread_count()) {
-        const spot at = spot_of(job, i, job.height, job.width);
+    each_spot<each>(job, job.height, job.width, [&](const spot &at, int64_t i) {
         const span rows = windows_over(job, 0, at.row, job.out_height), columns = windows_over(job, 1, at.column, job.out_width);
         float sum[each] = {0}, x[each];
         for (int row = rows.begin; row < rows.end; row++)
@@ -164,7 +200,7 @@ template <int each> QS_CUDA_DEVICE void mean_gradient(const qs__pool_job &job) {
                     sum[k] += x[k] / inside;
             }
         store_each<each>(job.to, i, sum);
-    }
+    });
 }
 
 QS_CUDA_GLOBAL(qs__average_pool_gradient, qs__pool_job) {
@@ -176,21 +212,35 @@ QS_CUDA_GLOBAL(qs__average_pool_gradient, qs__pool_job) {
 
 /* ---- global_average_pool ---- */
 
+QS_CUDA_DEVICE float *parts_of_block() {
+    __shared__ float part[QS__POOL_THREADS * 8];
+    return part;
+}
+
 /* A block takes `lanes` neighbouring threads' channels of an image; each of its rows of threads sums every so many-th position, and a tree
  * adds up the rows. */
-template <int each> QS_CUDA_DEVICE void whole_mean(const qs__pool_job &job) {
-    __shared__ float part[QS__POOL_THREADS * each];
+template <int each, int kind> QS_CUDA_DEVICE void whole_mean(const qs__pool_job &job) {
+    constexpr int AHEAD = kind == ANY_KIND ? 1 : 4;
+    float *const part = parts_of_block();
     const int lanes = job.lanes, rows = QS__POOL_THREADS / lanes, row = (int)threadIdx.x / lanes;
     const int64_t positions = (int64_t)job.height * job.width, wide = (int64_t)lanes * each;
     const int64_t pieces = (job.channels + wide - 1) / wide; /* of an image */
     for (int64_t piece = blockIdx.x; piece < job.batch * pieces; piece += gridDim.x) {
         const int64_t image = piece / pieces, channel = piece % pieces * wide + (int64_t)(threadIdx.x % lanes) * each;
-        float sum[each] = {0}, x[each];
-        for (int64_t p = row; p < positions && channel < job.channels; p += rows) {
-            load_each<each>(job.from, (image * positions + p) * job.channels + channel, x);
+        float sum[each] = {0};
+        for (int64_t first = row; first < positions && channel < job.channels; first += AHEAD * rows) {
+            float x[AHEAD][each];
             QS_CUDA_UNROLL
-            for (int k = 0; k < each; k++)
-                sum[k] += x[k];
+            for (int p = 0; p < AHEAD; p++) /* the last one instead of those behind it */
+                load_kind<each, kind>(job.from, (image * positions + least(first + p * rows, positions - 1)) * job.channels + channel,
+                                      x[p]);
+            QS_CUDA_UNROLL
+            for (int p = 0; p < AHEAD; p++) {
+                if (first + p * rows >= positions) continue;
+                QS_CUDA_UNROLL
+                for (int k = 0; k < each; k++)
+                    sum[k] += x[p][k];
+            }
         }
         for (int half = rows / 2; half > 0; half /= 2) {
             __syncthreads(); /* what was there before is read */
@@ -212,21 +262,21 @@ template <int each> QS_CUDA_DEVICE void whole_mean(const qs__pool_job &job) {
 
 QS_CUDA_GLOBAL(qs__global_average_pool, qs__pool_job) {
     if (job.each == 8)
-        whole_mean<8>(job);
+        with_common_kind(job.from.format.kind, [&](auto kind) { whole_mean<8, decltype(kind)::value>(job); });
     else
-        whole_mean<1>(job);
+        whole_mean<1, ANY_KIND>(job);
 }
 
 template <int each> QS_CUDA_DEVICE void whole_mean_gradient(const qs__pool_job &job) {
     const int64_t positions = (int64_t)job.height * job.width;
-    for (int64_t i = each * thread_number(); i < job.to.count; i += each * thread_count()) {
+    each_spot<each>(job, job.height, job.width, [&](const spot &at, int64_t i) {
         float x[each];
-        load_each<each>(job.from, i / (positions * job.channels) * job.channels + i % job.channels, x);
+        load_each<each>(job.from, at.image * job.channels + at.channel, x);
         QS_CUDA_UNROLL
         for (int k = 0; k < each; k++)
             x[k] /= (float)positions;
         store_each<each>(job.to, i, x);
-    }
+    });
 }
 
 QS_CUDA_GLOBAL(qs__global_average_pool_gradient, qs__pool_job) {
