@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # The main job from end to end: profile two unlike devices, plan, train resnet8 across both with three plans, compare.
 # QSYNC: the program; QSYNC_DATA: folder of data sets; DEMO_OUT: where runs go (run/demo); DEMO_EPOCHS (2, of the small generated set 6);
-# DEMO_DATASET; DEMO_OPTIONS: more for train.
+# DEMO_DATASET; DEMO_CLUSTER (examples/cluster.json): two ranks; DEMO_MODEL (resnet8), DEMO_BATCH (128); DEMO_PROFILE: more for profile,
+# DEMO_OPTIONS: for train.
 set -eu
 cd "$(dirname "$0")/.."
-: "${QSYNC:=build/release/qsync}" "${DEMO_OUT:=run/demo}"
-cluster=examples/cluster.json
+: "${QSYNC:=build/release/qsync}" "${DEMO_OUT:=run/demo}" "${DEMO_CLUSTER:=examples/cluster.json}" "${DEMO_MODEL:=resnet8}" "${DEMO_BATCH:=128}"
+cluster=$DEMO_CLUSTER
 export OMP_NUM_THREADS=1
 
 # Real images where there are some, else the generated set, so that the demo runs anywhere.
@@ -30,7 +31,7 @@ fi
 [ -n "$data" ] && export QSYNC_DATA="$data"
 
 [ "$dataset" = shapes ] && : "${DEMO_EPOCHS:=6}"
-: "${DEMO_EPOCHS:=2}" "${DEMO_OPTIONS:=}"
+: "${DEMO_EPOCHS:=2}" "${DEMO_PROFILE:=}" "${DEMO_OPTIONS:=}"
 
 launch() {
     mpirun --bind-to core -n 2 "$QSYNC" "$@"
@@ -43,10 +44,10 @@ else
 fi
 
 mkdir -p "$DEMO_OUT"
-job="--model resnet8 --dataset $dataset --batch 128 --epochs $DEMO_EPOCHS --rate 0.2 --no-augmentation"
-echo "== two unlike devices: big (fp32) and weak (fp32, bf16, int8 at 0.8 of the speed), see $cluster"
+job="--model $DEMO_MODEL --dataset $dataset --batch $DEMO_BATCH --epochs $DEMO_EPOCHS --rate 0.2 --no-augmentation"
+echo "== two unlike devices, see $cluster"
 # shellcheck disable=SC2086
-launch profile --cluster $cluster --model resnet8 --dataset "$dataset" --batch 128 --out "$DEMO_OUT/profile.json"
+launch profile --cluster $cluster --model "$DEMO_MODEL" --dataset "$dataset" --batch "$DEMO_BATCH" $DEMO_PROFILE --out "$DEMO_OUT/profile.json"
 for planner in fp32 uniform qsync; do
     echo
     echo "== plan $planner"
@@ -56,7 +57,7 @@ for planner in fp32 uniform qsync; do
     launch train --cluster $cluster --plan "$DEMO_OUT/$planner.json" --out "$DEMO_OUT/$planner" $job $DEMO_OPTIONS
 done
 echo
-echo "== resnet8 on $dataset, $DEMO_EPOCHS epochs, 2 ranks, batch 128 each"
+echo "== $DEMO_MODEL on $dataset, $DEMO_EPOCHS epochs, 2 ranks, batch $DEMO_BATCH each"
 "$QSYNC" report "$DEMO_OUT/fp32" "$DEMO_OUT/uniform" "$DEMO_OUT/qsync"
 "$QSYNC" simulate --cluster $cluster --profile "$DEMO_OUT/profile.json" --plan "$DEMO_OUT/qsync.json" --trace "$DEMO_OUT/trace.json" > /dev/null
 echo

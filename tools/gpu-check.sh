@@ -10,6 +10,7 @@
 #   peer       PyTorch's steps beside them
 #   predict    random mixes of formats: predicted and measured steps
 #   demo       two unlike classes of one GPU: profiles, plans, training (bench/cuda-demo.sh)
+#   together   ranks of one job: a CPU beside the GPU, and both of the demo's classes at once, by MPI (bench/cuda-together.sh)
 #   accuracy   resnet20 on CIFAR-10 in several formats, for GPU_SECONDS (150)
 #   all        the parts behind build, in this order
 #
@@ -33,6 +34,27 @@ libraries_pack() { # LIB PROGRAM...
         grep -vE '/(libc|libm|libpthread|libdl|librt|ld-linux[^/]*)\.so[.0-9]*$' | while read -r file; do
         cp -L "$file" "$lib/"
     done
+    # Tables of characters, 30 MB, behind a library that archives in XML would want: only their name is asked for.
+    for file in "$lib"/libicudata.so.*; do
+        [ -f "$file" ] || continue
+        version=${file##*.}
+        echo "const char icudt${version}_dat[16] = {0};" | ${CC:-cc} -shared -fPIC -Wl,-soname,"${file##*/}" -x c - -o "$file"
+    done
+}
+
+# Open MPI as it is installed here, moved: what it opens when it runs is found by the environment (environment_set). What talks to networks
+# stays behind.
+mpi_pack() { # TO
+    plugins=$(ompi_info --path pkglibdir --parsable | cut -d: -f3)
+    mkdir -p "$1/plugins" "$1/pmix"
+    cp -L "$(command -v mpirun)" "$to/bin/"
+    cp "$plugins"/mca_*.so "$1/plugins/"
+    for kind in ucx ofi openib portals psm usnic monitoring slurm tm gridengine; do
+        rm -f "$1"/plugins/*"$kind"*.so
+    done
+    libraries_pack "$to/lib" "$1"/plugins/*.so "$to/bin/mpirun"
+    find "$(dirname "$plugins")/../.." -path '*pmix*' -name 'pmix_mca_*.so' -exec cp -L {} "$1/pmix/" \;
+    cp -r "$(ompi_info --path pkgdatadir --parsable | cut -d: -f3)" "$1/share"
 }
 
 # One training file of CIFAR-10 and half of the test images, and SST-2 with its vocabulary: packed once.
@@ -50,7 +72,9 @@ data_pack() {
 }
 
 part_build() {
-    cmake --preset gpu > /dev/null
+    with_mpi=OFF
+    mpirun --version 2> /dev/null | grep -q 'Open MPI' && with_mpi=ON
+    cmake --preset gpu -DQS_WITH_MPI=$with_mpi > /dev/null
     # The tests of the device, golden steps, and what is known to ask nothing of a device that only the host's memory gives.
     ctest --test-dir build/gpu -N | sed -n 's/^ *Test *#[0-9]*: //p' | grep -E '^(cuda|part)\.[a-z]+\.|^far\.(train|profiler|generate)\.|^train\.golden$' |
         sed 's/^\(cuda\|far\)\.//' | sort -u > build/gpu/gpu_tests
@@ -66,6 +90,7 @@ part_build() {
     for target in $targets; do
         cp "build/gpu/tests/$target" "$to/bin/"
     done
+    [ $with_mpi = OFF ] || mpi_pack "$to/mpi"
     strip "$to"/bin/*
     libraries_pack "$to/lib" "$to"/bin/*
     # shellcheck disable=SC2016 # for the shell that runs it
@@ -127,6 +152,14 @@ environment_set() {
     QSYNC_BENCH=$here/$programs/bin/qsync-bench
     QSYNC_FAR=$here/$programs/bin/qsync-far
     QSYNC_COMMIT=$(cat "$programs/commit")
+    if [ -d "$programs/mpi" ]; then # one machine, which may have no network
+        mpi=$here/$programs/mpi
+        export OPAL_PREFIX="$mpi" OMPI_MCA_mca_base_component_path="$mpi/plugins" PMIX_MCA_mca_base_component_path="$mpi/pmix" \
+            PMIX_INSTALL_PREFIX="$mpi" OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader OMPI_MCA_btl_vader_single_copy_mechanism=none \
+            OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+        # Only where its programs run: PyTorch brings libraries of these names.
+        LD_LIBRARY_PATH=$here/$programs/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    fi
     [ ! -d "$package/data/cifar10" ] || QSYNC_DATA=$here/$package/data
     : "${LD_LIBRARY_PATH:=}" "${QSYNC_DATA:=}"
     export PATH LD_LIBRARY_PATH QSYNC QSYNC_BENCH QSYNC_FAR QSYNC_CUDA_LIBRARIES QSYNC_COMMIT QSYNC_DATA
@@ -258,6 +291,14 @@ part_demo() {
     return $failed
 }
 
+part_together() {
+    command -v mpirun > /dev/null || { say "no mpirun here" && return 1; }
+    failed=0
+    TOGETHER_OUT=$out/together sh bench/cuda-together.sh || failed=1
+    bench_results cuda-together
+    return $failed
+}
+
 part_accuracy() {
     ACCURACY_OUT=$out/accuracy ACCURACY_SECONDS=${GPU_SECONDS:-150} sh bench/cuda-accuracy.sh
     bench_results cuda-accuracy
@@ -270,7 +311,7 @@ limit_of() {
     devices) limit=60 ;;
     kernels | sanitize | bench | accuracy) limit=300 ;;
     peer) limit=170 ;;
-    predict | demo) limit=240 ;;
+    predict | demo | together) limit=240 ;;
     esac
     [ "$limit" -le "${GPU_LIMIT:-530}" ] || limit=$GPU_LIMIT
 }
@@ -299,7 +340,7 @@ part_run() { # NAME
     [ "$code" -eq 0 ]
 }
 
-parts="devices kernels sanitize bench peer predict demo accuracy"
+parts="devices kernels sanitize bench peer predict demo together accuracy"
 part=${1:-}
 [ $# -eq 0 ] || shift
 out=run/gpu-results

@@ -35,6 +35,11 @@ static const char *const extra[] = {
     "linear/forward src=e5m2[32,48] weights=e4m3fn[64,48] bias=fp32[64] dst=e4m3fn[32,64]",
     "linear/input_gradient weights=e4m3fn[64,48] diff_dst=e5m2[32,64] diff_src=bf16[32,48]",
     "linear/weight_gradient src=e4m3fn[37,48] diff_dst=e5m2[37,64] diff_weights=fp32[64,48] diff_bias=fp32[64]",
+    "linear/forward src=fp(4,3,4)[32,48] weights=fp(4,3,4)[64,48] bias=fp32[64] dst=bf16[32,64]",
+    "linear/forward src=bf16[7,33] weights=fp16[10,33] bias=fp32[10] dst=fp16[7,10]",
+    "linear/input_gradient weights=fp32[64,48] diff_dst=bf16[9,64,5] diff_src=tf32[9,48,5]",
+    "linear/weight_gradient src=bf16[37,48] diff_dst=fp32[37,64] diff_weights=fp32[64,48] diff_bias=fp32[64]",
+    "linear/weight_gradient src=e5m2[37,33] diff_dst=fp(6,9,0)[37,10] diff_weights=fp32[10,33] diff_bias=fp32[10]",
     "matmul/forward src=bf16[5,64,40] src2=bf16[5,64,40] dst=bf16[5,40,2,40] heads=2 transposed=1",
     "matmul/weight_gradient src=bf16[3,60,40] diff_dst=bf16[3,40,6,40] diff_src2=bf16[3,20,40] heads=6 key_heads=2 transposed=1",
     "matmul/weight_gradient src=e4m3fn[2,48,17] diff_dst=e5m2[2,17,6,17] diff_src2=bf16[2,16,17] heads=6 key_heads=2 transposed=1",
@@ -49,8 +54,8 @@ static const struct {
     const char *text, *reason;
 } refused[] = {
     {"linear/forward src=e5m2[32,48] weights=e5m2[64,48] dst=bf16[32,64]", "e4m3fn"},
-    {"linear/forward src=fp(4,3,4)[32,48] weights=fp(4,3,4)[64,48] dst=fp32[32,64]", "fp(4,3,4)"},
-    {"linear/forward src=bf16[32,48] weights=fp16[64,48] dst=fp32[32,64]", "bf16 by fp16"},
+    {"matmul/forward src=fp(4,3,4)[2,32,9] src2=fp(4,3,4)[2,32,7] dst=fp32[2,7,4,9] heads=4 transposed=1", "fp(4,3,4)"},
+    {"matmul/forward src=bf16[2,32,9] src2=fp16[2,32,7] dst=fp32[2,7,4,9] heads=4 transposed=1", "bf16 by fp16"},
     {"linear/forward src=fp32[8,64] weights=fp32[10,64] dst=fp32[8,10] accumulator=fp(6,9)/chunk16/nearest-even", "accumulator"},
 };
 

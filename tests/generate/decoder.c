@@ -39,8 +39,9 @@ static void ids_draw(int64_t vocabulary, int32_t *id) {
 
 /* Both compute the same formula in fp32, with sums in other orders. A sum of n numbers is off by sqrt(n) 2^-24 of their magnitudes
  * together, as a random walk; n is 192 at most, 20 products follow each other, and what one is off by goes through all that follow, whose
- * normalisations keep its size: 20 sqrt(192) 2^-24 = 1.7e-5 of the largest logit, beside which others are small. */
-static const double tolerance = 20 * 14 * 0x1p-24;
+ * normalisations keep its size: 20 sqrt(192) 2^-24 = 1.7e-5 of the largest logit, beside which others are small. Each of the two may be
+ * off by that, and their difference by twice as much. */
+static const double tolerance = 2 * 20 * 14 * 0x1p-24;
 
 static double largest(const float *values, int64_t count) {
     double most = 0;

@@ -1,21 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
-/* linear by cuBLASLt: one product a pass. Activations are matrices of as many rows as there are samples, or positions. */
+/* linear by cuBLASLt: one product a pass. Activations are matrices of as many rows as there are samples, or positions. Factors of two
+ * formats, or of one that the library does not know, are multiplied as fp32, which holds them as they are. */
+#include "cuda/convert_jobs.h"
+#include "cuda/own.h"
 #include "cuda/product.h"
 
 #include <stdlib.h>
 
 typedef struct linear {
     qs__product product;
-    qs__bias_sums bias; /* sums of diff_dst; where rows is 0, none */
+    qs__bias_sums bias;      /* sums of diff_dst; where rows is 0, none */
+    qs__cuda_values from[2]; /* factors that are written as fp32 into scratch first, but for their addresses; count 0: none */
+    int widen;               /* the function that does so */
 } linear;
 
 static void release(qs__cuda_kernel *kernel) {
     free(kernel->own);
 }
 
+/* The library multiplies floats of one format, and of both that have 8 bits. */
+static bool as_they_lie(const qs_format *left, const qs_format *right) {
+    if (left->kind != QS_KIND_FLOAT || (left->bits == 8 && right->bits == 8 && qs__lt_type(left) >= 0 && qs__lt_type(right) >= 0))
+        return true;
+    return left == right && qs__lt_type(left) >= 0;
+}
+
+/* Puts fp32 copies in scratch into the place of factors that are not multiplied as they lie. */
+static qs_status factors_place(qs__cuda_kernel *kernel, qs__product_request *request, linear *own) {
+    const qs_format *fp32 = qs_format_of("fp32");
+    if (as_they_lie(request->format[QS__LEFT], request->format[QS__RIGHT])) return QS_OK;
+    for (int i = 0; i < 2; i++) {
+        if (request->format[i] == fp32) continue;
+        const int64_t count = qs_shape_count(&kernel->one.operand[request->place[i].operand].shape);
+        own->from[i] = (qs__cuda_values){.count = count, .format = qs__cuda_format_of(request->format[i])};
+        request->place[i] = (qs__place){QS__SCRATCH, qs__cuda_scratch(kernel, (size_t)count * sizeof(float))};
+        request->format[i] = fp32;
+    }
+    return qs__cuda_function(kernel, "cast_nearest", &own->widen);
+}
+
+static qs_status factor_widen(const qs__cuda_kernel *kernel, const linear *own, int factor) {
+    const qs_matmul *of = &own->product.is.of;
+    qs__cuda_cast_job job = {.src = own->from[factor], .rounding = QS_NEAREST_EVEN, .overflow = QS_OVERFLOW_DEFAULT};
+    job.src.at = qs__cuda_at(kernel, factor == QS__LEFT ? of->left.role : of->right.role);
+    job.dst = (qs__cuda_values){.at = qs__place_at(kernel, own->product.is.place[factor]),
+                                .count = job.src.count,
+                                .format = qs__cuda_format_of(qs_format_of("fp32"))};
+    return qs__cuda_launch(kernel, own->widen, qs__cuda_blocks(kernel->cuda, job.src.count, QS__CUDA_THREADS, 8), QS__CUDA_THREADS, 0,
+                           &job);
+}
+
 static qs_status run(qs__cuda_kernel *kernel, const qs_run *run) {
     const linear *own = kernel->own;
     (void)run;
+    for (int i = 0; i < 2; i++)
+        if (own->from[i].count > 0) QS_TRY(factor_widen(kernel, own, i));
     QS_TRY(qs__product_run(kernel, &own->product));
     return own->bias.rows > 0 ? qs__bias_sums_run(kernel, &own->bias) : QS_OK;
 }
@@ -56,16 +95,17 @@ static qs_status build(qs__cuda_kernel *kernel, int algorithm, bool other) {
     const bool floats = one->operand[0].format->kind == QS_KIND_FLOAT, gradient = qs__case_has(one, QS_DIFF_BIAS);
     const qs_matmul of = extents(one);
     qs__product_request request = qs__product_of_pass(one, &of);
-    const bool narrow = qs__lt_type(request.format[QS__RESULT]) == CUDA_R_16BF || qs__lt_type(request.format[QS__RESULT]) == CUDA_R_16F;
-    const bool splits = floats && narrow && request.format[QS__LEFT]->bits > 8 && request.bias.operand >= 0;
     linear *own;
     if (one->attributes.accumulator.adder) return qs_fail(QS_UNSUPPORTED, "cuBLASLt adds in no narrow accumulator");
-    if (other && !splits && !(gradient && floats && request.format[QS__LEFT]->bits > 8))
-        return qs_fail(QS_UNSUPPORTED, "there is one way to compute it by cuBLASLt");
     QS_TRY(qs_allocate(1, sizeof *own, &own));
     kernel->own = own;
     kernel->release = release;
     kernel->run = run;
+    QS_TRY(factors_place(kernel, &request, own));
+    const bool narrow = qs__lt_type(request.format[QS__RESULT]) == CUDA_R_16BF || qs__lt_type(request.format[QS__RESULT]) == CUDA_R_16F;
+    const bool splits = floats && narrow && request.format[QS__LEFT]->bits > 8 && request.bias.operand >= 0;
+    if (other && !splits && !(gradient && floats && request.format[QS__LEFT]->bits > 8))
+        return qs_fail(QS_UNSUPPORTED, "there is one way to compute it by cuBLASLt");
     request.wide = other && splits;
     if (other && gradient) request.row_sums = qs__operand_place(one, QS_DIFF_BIAS);
     QS_TRY(qs__product_build(kernel, &request, algorithm, &own->product));
