@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Batch norms of every kind, and what norms of groups (group_norm.cu) have of them: sums and every value of the parts of the rows. Forward reads src twice: sums of each channel, by slabs of rows and then all together, in
- * double; then every value once more. Backward the same of src and diff_dst.
+/* Batch norms of every kind. Forward reads src twice: sums of each channel, by slabs of rows and then all together, in
+ * double; then every value once more. Backward the same of src and diff_dst. Norms of groups (group_norm.cu) have the same kernels, by sample,
+ * for all but totals.
  *
  * Moments of floats are one pass: a thread counts 64 values from their own first one, in fp32, and adds what they come to in double, where
  * the difference of mean square and squared mean loses nothing that matters. Its first value is one of those whose spread is sought: their

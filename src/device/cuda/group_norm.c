@@ -45,7 +45,6 @@ static void plan_backward(const qs__cuda_kernel *kernel, plan *p) {
     p->gradient_sums.diff_dst = p->apply.diff_dst = qs__cuda_values_of(kernel, QS_DIFF_DST);
     p->gradient_sums.centre = p->finish.centre;
     p->gradient_finish = p->finish;
-    p->gradient_finish.scale = qs__cuda_at(kernel, QS_SCALE);
     /* Totals of samples are slabs to it; of its two sums, dy times the normalised value comes second here. */
     p->parameters = (qs__layer_gradient_job){.cut = {.rows = cut->rows, .channels = cut->channels, .slabs = samples_of(&kernel->one)},
                                              .sums = p->finish.totals,
