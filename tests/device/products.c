@@ -161,6 +161,37 @@ TEST(test_parts) {
     qs_device_close(device);
 }
 
+/* What is taken where nobody names a kernel: integers by cuDNN, which scales their sums where they are, and by cuBLASLt where it cannot. */
+TEST(test_firsts) {
+    static const struct {
+        const char *text, *part;
+    } expected[] = {
+        {"conv2d/forward src=int8[2,32,5,5] src_step=fp32[1] weights=int8[16,32,1,1] weights_step=fp32[16] dst=bf16[2,16,5,5] kernel=1x1",
+         "cudnn:eng"},
+        {"conv2d/forward src=int8[2,32,5,5] src_step=fp32[1] weights=int8[16,32,3,3] weights_step=fp32[16] dst=bf16[2,16,3,3] kernel=3x3",
+         "cudnn:eng"},
+        {"conv2d/forward src=int8[2,3,5,5] src_step=fp32[1] weights=int8[16,3,3,3] weights_step=fp32[16] dst=bf16[2,16,3,3] kernel=3x3",
+         "cudnn:padded:eng"},
+        {"linear/forward src=int8[2,32,5] src_step=fp32[1] weights=int8[16,32] weights_step=fp32[16] bias=fp32[16] dst=bf16[2,16,5]",
+         "cudnn:eng"},
+        {"linear/forward src=int8[2,32] src_step=fp32[1] src_group=int8[32] weights=int8[16,32] weights_step=fp32[16] dst=fp32[2,16] "
+         "shifts=3",
+         "cublaslt:"},
+        {"linear/input_gradient weights=int8[32,16] weights_step=fp32[16] diff_dst=int8[7,32] diff_dst_step=fp32[1] diff_src=bf16[7,16]",
+         "cublaslt:"},
+    };
+    qs_device *device = gpu();
+    if (!device) skip();
+    for (size_t i = 0; i < COUNT_OF(expected); i++) {
+        qs_kernel_fact fact;
+        qs_case one;
+        assert_ok(qs_case_parse(expected[i].text, &one));
+        assert_ok(qs_device_fact(device, &one, &fact));
+        if (!strstr(fact.kernel, expected[i].part)) fail_msg("%s: the first kernel is %s", expected[i].text, fact.kernel);
+    }
+    qs_device_close(device);
+}
+
 TEST(test_refusals) {
     qs_device *device = gpu();
     qs_kernel_fact fact;
@@ -186,7 +217,7 @@ TEST(test_roof) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_roof), cmocka_unit_test(test_products), cmocka_unit_test(test_longest_sums),
-                                       cmocka_unit_test(test_parts), cmocka_unit_test(test_refusals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_roof),  cmocka_unit_test(test_products), cmocka_unit_test(test_longest_sums),
+                                       cmocka_unit_test(test_parts), cmocka_unit_test(test_firsts),   cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,13 +8,16 @@
 typedef struct family {
     const char *name, *op;
     qs__cuda_build build;
+    bool special;
 } family;
 
 static const family families[] = {
-#define QS_CUDA_KERNEL(name, op) {#name, op, qs__cuda_build_##name},
+#define QS_CUDA_KERNEL(name, op) {#name, op, qs__cuda_build_##name, false},
+#define QS_CUDA_SPECIAL(name, op) {#name, op, qs__cuda_build_##name, true},
 #include "cuda/kernels.def"
 #undef QS_CUDA_KERNEL
-    {NULL, NULL, NULL},
+#undef QS_CUDA_SPECIAL
+    {NULL, NULL, NULL, false},
 };
 
 qs_status qs__cuda_family_ask(qs__cuda *cuda, const char *name) {
@@ -48,7 +51,7 @@ static bool in_pass(const family *some, const qs__cuda *cuda, int pass) {
     return (strcmp(some->name, cuda->family) == 0) == (pass == 0);
 }
 
-/* Where no family has a kernel, the first family's reason is reported. */
+/* Where no family has a kernel, the reason of the first that is not special is reported. */
 qs_status qs__cuda_choose(qs__cuda *cuda, const qs_case *one, const char *name, qs__cuda_kernel *kernel) {
     char reason[512] = "", others[256] = "";
     for (int pass = 0; pass < PASSES; pass++) {
@@ -56,7 +59,7 @@ qs_status qs__cuda_choose(qs__cuda *cuda, const qs_case *one, const char *name, 
             if (!serves(some, one) || !in_pass(some, cuda, pass)) continue;
             const qs_status status = family_build(some, cuda, one, kernel);
             if (status != QS_OK && status != QS_UNSUPPORTED) return status;
-            if (status == QS_UNSUPPORTED && !reason[0]) snprintf(reason, sizeof reason, "%s", qs_message());
+            if (status == QS_UNSUPPORTED && !reason[0] && !some->special) snprintf(reason, sizeof reason, "%s", qs_message());
             if (status == QS_UNSUPPORTED) continue;
             if (!name || !strcmp(kernel->name, name)) return QS_OK;
             const size_t used = strlen(others);

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Convolutions by cuDNN: forward, input gradient and weight gradient. Tensors lie as they are, channels last; a group has its channels side
- * by side, which the library reads off the extents. There are three ways:
+/* Convolutions by cuDNN: forward, input gradient and weight gradient; and linear layers of integers, forward. Tensors lie as they are,
+ * channels last; a group has its channels side by side, which the library reads off the extents. There are four ways:
  *   direct  operands as they are. fp32 is multiplied in fp32, never in TF32, and tf32, whose storage is the same, on tensor cores; results
  *           are rounded to tf32 where they lie. In a forward pass steps and bias are part of the graph.
  *   short   weight gradients of bf16 and fp16: engines write them in that format only, so they are rounded to it, then widened: an error of
  *           half a spacing of the factors' format, which kernels named "cudnn:short:..." alone have
  *   wide    factors of any float format, as fp32 in scratch: formats of up to 10 bits behind the point on tensor cores, whose TF32 holds
  *           them as they are, so that products are exact; sums and the result are fp32
- * Integers are scaled in the graph: asked for int32 results, cuDNN 9 left most of them unwritten (seen on an H100).
+ *   padded  integers whose channels come in no fours, with zeros behind them in scratch: engines of tensor cores read words
+ * Integers are scaled in the graph: asked for int32 results, cuDNN 9 left most of them unwritten (seen on an H100). That is also the
+ * quickest: sums are never in memory (there, 256 to 64 channels at 56 × 56 in a quarter of the time that cuBLASLt and a kernel behind it
+ * take).
  * Results that the library does not write are made from what it does write by a kernel of ours (convolution.cu). */
 #include "cuda/convolution_jobs.h"
 #include "cuda/cudnn.h"
@@ -16,8 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum way { DIRECT, SHORT, WIDE, WAYS } way;
-static const char *const prefixes[WAYS] = {"", "short:", "wide:"};
+typedef enum way { DIRECT, SHORT, WIDE, PADDED, WAYS } way;
+static const char *const prefixes[WAYS] = {"", "short:", "wide:", "padded:"};
 
 /* Tensors of the graphs: images, weights, results of a forward pass, and what forward has beside them. */
 enum { X = 1, W, Y, BIAS, X_STEP, W_STEP, SUM, SCALED, SCALED_TWICE };
@@ -32,10 +35,11 @@ typedef struct convolution {
     qs__cudnn_plans *plans;
     const qs__cudnn_plan *plan;
     qs__cudnn_pack pack;
-    int convert;                           /* function of ours; -1: not used */
-    bool widens[2], elsewhere, converts;   /* the factors; the result is written into scratch; is converted, there or in place */
-    size_t wide[2], written_at, workspace; /* offsets in scratch */
-    qs__bias_sums bias;                    /* sums of diff_dst; where rows is 0, none */
+    int64_t channels;                  /* of a group, as the library sees them */
+    int convert, pad;                  /* functions of ours; -1: not used */
+    bool made[2], elsewhere, converts; /* factors are made in scratch; the result is written there; is converted, there or in place */
+    size_t made_at[2], written_at, workspace; /* offsets in scratch */
+    qs__bias_sums bias;                       /* sums of diff_dst; where rows is 0, none */
 } convolution;
 
 /* ---- Graphs ------------------------------------------------------------------------------------------------------------------------ */
@@ -87,19 +91,19 @@ static cudnnBackendDescriptor_t window(qs__cudnn_graph *graph, const convolution
     } while (0)
 
 static bool graph_scales(const convolution *own) {
-    return own->way == DIRECT && own->factors == CUDNN_DATA_INT8;
+    return own->factors == CUDNN_DATA_INT8;
 }
 
 static bool graph_adds(const qs_case *one, const convolution *own) {
-    return own->way == DIRECT && own->pass == QS__FORWARD && qs__case_has(one, QS_BIAS);
+    return own->way != WIDE && own->pass == QS__FORWARD && qs__case_has(one, QS_BIAS);
 }
 
 static qs_status describe(const qs__cuda_kernel *kernel, qs__cudnn_graph *graph, qs__cudnn_rule *rule, void *context) {
     const convolution *own = context;
     const qs__geometry *shape = &own->shape;
-    const int64_t of_x[] = {shape->batch, shape->channels, shape->height, shape->width},
+    const int64_t of_x[] = {shape->batch, own->channels * shape->groups, shape->height, shape->width},
                   of_y[] = {shape->batch, shape->outputs, shape->out_height, shape->out_width},
-                  of_w[] = {shape->outputs, shape->channels / shape->groups, shape->kernel[0], shape->kernel[1]};
+                  of_w[] = {shape->outputs, own->channels, shape->kernel[0], shape->kernel[1]};
     const float alpha = 1, beta = 0;
     const bool scales = graph_scales(own), adds = graph_adds(&kernel->one, own);
     const cudnnDataType_t sum = scales ? CUDNN_DATA_INT32 : adds ? CUDNN_DATA_FLOAT : own->written;
@@ -130,6 +134,16 @@ static qs_status describe(const qs__cuda_kernel *kernel, qs__cudnn_graph *graph,
     return QS_OK;
 }
 
+/* A linear layer is a convolution of windows of one pixel; positions are rows of an image. */
+static qs__geometry shape_of(const qs_case *one) {
+    qs__geometry out = qs__case_geometry(one);
+    const qs_shape *src = &one->operand[0].shape;
+    if (src->axes != 3) return out;
+    out.batch = src->dim[0];
+    out.height = out.out_height = src->dim[2];
+    return out;
+}
+
 /* ---- Ways ---------------------------------------------------------------------------------------------------------------------------- */
 
 /* *out is fp32 where there is none. */
@@ -158,6 +172,8 @@ static bool is_float8(cudnnDataType_t type) {
     return type == CUDNN_DATA_FP8_E4M3 || type == CUDNN_DATA_FP8_E5M2;
 }
 
+enum { WORD = 4 }; /* channels of one byte that engines of tensor cores read at least */
+
 /* What the library's tensors are in a way; false where the case has not this way. */
 static bool way_fits(const qs__cuda_kernel *kernel, way taken, convolution *own) {
     const qs_case *one = &kernel->one;
@@ -166,12 +182,14 @@ static bool way_fits(const qs__cuda_kernel *kernel, way taken, convolution *own)
     cudnnDataType_t of_left, of_right, of_result;
     const bool writes = type_of(result, &of_result) && !is_float8(of_result), forward = own->pass == QS__FORWARD;
     const bool reads = type_of(left, &of_left) && type_of(right, &of_right) && of_left == of_right;
+    const int64_t channels = own->shape.channels / own->shape.groups;
     own->way = taken;
     own->exact = false;
+    own->channels = taken == PADDED ? (channels + WORD - 1) / WORD * WORD : channels;
     if (left->kind == QS_KIND_INTEGER) {
         own->factors = CUDNN_DATA_INT8;
         own->written = of_result;
-        return taken == DIRECT && writes;
+        return writes && (taken == DIRECT || (taken == PADDED && own->channels > channels && own->shape.groups == 1));
     }
     switch (taken) {
     case DIRECT:
@@ -232,7 +250,7 @@ static CUdeviceptr at_scratch(const qs__cuda_kernel *kernel, size_t offset) {
 static CUdeviceptr tensor_at(const qs__cuda_kernel *kernel, const convolution *own, qs_role role) {
     const int factor = role == own->right;
     if (role == own->result) return own->elsewhere ? at_scratch(kernel, own->written_at) : qs__cuda_at(kernel, role);
-    return own->widens[factor] ? at_scratch(kernel, own->wide[factor]) : qs__cuda_at(kernel, role);
+    return own->made[factor] ? at_scratch(kernel, own->made_at[factor]) : qs__cuda_at(kernel, role);
 }
 
 static qs_status prepare(qs__cuda_kernel *kernel) {
@@ -261,6 +279,17 @@ static qs_status factor_widen(const qs__cuda_kernel *kernel, const convolution *
     return convert(kernel, own, &job);
 }
 
+static qs_status factor_pad(const qs__cuda_kernel *kernel, const convolution *own, qs_role role) {
+    enum { THREADS = 256 };
+    const int64_t channels = own->shape.channels, words = own->channels / WORD;
+    const qs__cuda_pad_job job = {.from = qs__cuda_at(kernel, role),
+                                  .to = tensor_at(kernel, own, role),
+                                  .rows = qs__case_count(&kernel->one, role) / channels,
+                                  .channels = channels,
+                                  .words = words};
+    return qs__cuda_launch(kernel, own->pad, qs__cuda_blocks(kernel->cuda, job.rows * words, THREADS, 1), THREADS, 0, &job);
+}
+
 static qs_status result_make(const qs__cuda_kernel *kernel, const convolution *own) {
     const qs_case *one = &kernel->one;
     const qs_format *written = own->way == SHORT ? qs__case_format(one, own->left) : qs_format_of("fp32");
@@ -276,9 +305,10 @@ static qs_status result_make(const qs__cuda_kernel *kernel, const convolution *o
 
 static qs_status run(qs__cuda_kernel *kernel, const qs_run *run) {
     const convolution *own = kernel->own;
+    const qs_role factor[2] = {own->left, own->right};
     (void)run;
-    if (own->widens[0]) QS_TRY(factor_widen(kernel, own, own->left));
-    if (own->widens[1]) QS_TRY(factor_widen(kernel, own, own->right));
+    for (int i = 0; i < 2; i++)
+        if (own->made[i]) QS_TRY(own->way == PADDED ? factor_pad(kernel, own, factor[i]) : factor_widen(kernel, own, factor[i]));
     QS_TRY(qs__cudnn_run(kernel, own->plan, &own->pack));
     if (own->converts) QS_TRY(result_make(kernel, own));
     return own->bias.rows > 0 ? qs__bias_sums_run(kernel, &own->bias) : QS_OK;
@@ -290,14 +320,18 @@ static qs_status kernel_make(qs__cuda_kernel *kernel, convolution *own) {
     const size_t word = own->way == SHORT ? 2 : 4;
     const qs_role factor[2] = {own->left, own->right};
     const qs_format *result = qs__case_format(one, own->result);
-    own->elsewhere = own->way == SHORT || !(own->way == DIRECT || is_word(result));
+    own->elsewhere = own->way == SHORT || (own->way == WIDE && !is_word(result));
     own->converts =
         own->elsewhere || result == qs_format_of("tf32") || (own->way == WIDE && own->pass == QS__FORWARD && qs__case_has(one, QS_BIAS));
-    own->convert = -1;
+    own->convert = own->pad = -1;
     if (own->converts || own->way == WIDE) QS_TRY(qs__cuda_function(kernel, "convolution_values", &own->convert));
+    if (own->way == PADDED) QS_TRY(qs__cuda_function(kernel, "convolution_pad", &own->pad));
     for (int i = 0; i < 2; i++) {
-        own->widens[i] = own->way == WIDE && !is_word(qs__case_format(one, factor[i]));
-        if (own->widens[i]) own->wide[i] = qs__cuda_scratch(kernel, (size_t)qs__case_count(one, factor[i]) * word);
+        const size_t count = (size_t)qs__case_count(one, factor[i]);
+        own->made[i] = own->way == PADDED || (own->way == WIDE && !is_word(qs__case_format(one, factor[i])));
+        if (!own->made[i]) continue;
+        own->made_at[i] =
+            qs__cuda_scratch(kernel, own->way == PADDED ? count / (size_t)own->shape.channels * (size_t)own->channels : count * word);
     }
     if (own->elsewhere) own->written_at = qs__cuda_scratch(kernel, (size_t)qs__case_count(one, own->result) * word);
     own->workspace = qs__cuda_scratch(kernel, own->plan->workspace);
@@ -320,10 +354,10 @@ static qs_status kernel_make(qs__cuda_kernel *kernel, convolution *own) {
     return QS_OK;
 }
 
-/* The case's ways, best first: the first that the library has a plan for is taken. One has another behind it: what is short is
- * exact when it is wide. What the library says tells more than that a way is none. */
+/* The case's ways, best first: the first that the library has a plan for is taken. Two have another behind them: what is short is
+ * exact when it is wide, and what is padded may go as it is. What the library says tells more than that a way is none. */
 static qs_status way_choose(qs__cuda_kernel *kernel, bool other, convolution *own) {
-    static const way order[] = {DIRECT, SHORT, WIDE};
+    static const way order[] = {PADDED, DIRECT, SHORT, WIDE};
     char reason[512] = "cuDNN has one way to compute it";
     bool asked = other;
     QS_TRY(qs__cudnn_open(kernel->cuda));
@@ -335,7 +369,7 @@ static qs_status way_choose(qs__cuda_kernel *kernel, bool other, convolution *ow
         }
         if (status == QS_UNSUPPORTED || status == QS_USAGE) continue;
         if (status != QS_OK || !other) return status;
-        if (own->way != SHORT) break;
+        if (own->way != SHORT && own->way != PADDED) break;
         other = false;
         qs__cudnn_plans_leave(own->plans);
         own->plans = NULL;
@@ -343,19 +377,22 @@ static qs_status way_choose(qs__cuda_kernel *kernel, bool other, convolution *ow
     return qs_fail(QS_UNSUPPORTED, "%s", reason);
 }
 
-/* The plan of this number of the case's way, or of the way behind it. */
-static qs_status build(qs__cuda_kernel *kernel, int number, bool other) {
+/* The plan of this number of the case's way, or of the way behind it. Integers have one plan (plans_make in cudnn.c), which families of
+ * their own take. */
+static qs_status build(qs__cuda_kernel *kernel, int number, bool other, qs_format_kind kind) {
     const qs_case *one = &kernel->one;
     convolution *own = NULL;
     QS_TRY(qs_allocate(1, sizeof *own, &own));
     kernel->own = own;
     kernel->release = release;
     own->pass = qs__case_pass(one);
-    own->shape = qs__case_geometry(one);
+    own->shape = shape_of(one);
     own->left = own->pass == QS__INPUT_GRADIENT ? QS_DIFF_DST : QS_SRC;
     own->right = own->pass == QS__WEIGHT_GRADIENT ? QS_DIFF_DST : QS_WEIGHTS;
     own->result = own->pass == QS__FORWARD ? QS_DST : own->pass == QS__INPUT_GRADIENT ? QS_DIFF_SRC : QS_DIFF_WEIGHTS;
     QS_TRY(limits_check(one, own));
+    if (!other && qs__case_format(one, own->left)->kind != kind)
+        return qs_fail(QS_UNSUPPORTED, "this family takes %s alone", kind == QS_KIND_INTEGER ? "integers" : "floats");
     QS_TRY(way_choose(kernel, other, own));
     if (number >= own->plans->count)
         return qs_fail(QS_UNSUPPORTED, "cuDNN has %d plan%s for it", own->plans->count, own->plans->count == 1 ? "" : "s");
@@ -364,17 +401,25 @@ static qs_status build(qs__cuda_kernel *kernel, int number, bool other) {
 }
 
 qs_status qs__cuda_build_cudnn_conv2d(qs__cuda_kernel *kernel) {
-    return build(kernel, 0, false);
+    return build(kernel, 0, false, QS_KIND_FLOAT);
 }
 
 qs_status qs__cuda_build_cudnn_conv2d_second(qs__cuda_kernel *kernel) {
-    return build(kernel, 1, false);
+    return build(kernel, 1, false, QS_KIND_FLOAT);
 }
 
 qs_status qs__cuda_build_cudnn_conv2d_third(qs__cuda_kernel *kernel) {
-    return build(kernel, 2, false);
+    return build(kernel, 2, false, QS_KIND_FLOAT);
 }
 
 qs_status qs__cuda_build_cudnn_conv2d_other(qs__cuda_kernel *kernel) {
-    return build(kernel, 0, true);
+    return build(kernel, 0, true, QS_KIND_FLOAT);
+}
+
+qs_status qs__cuda_build_cudnn_conv2d_integers(qs__cuda_kernel *kernel) {
+    return build(kernel, 0, false, QS_KIND_INTEGER);
+}
+
+qs_status qs__cuda_build_cudnn_linear(qs__cuda_kernel *kernel) {
+    return build(kernel, 0, false, QS_KIND_INTEGER);
 }

@@ -12,4 +12,11 @@ typedef struct qs__cuda_convolution_job {
     uint64_t bias; /* fp32 [columns]; 0: none */
 } qs__cuda_convolution_job;
 
+/* Rows of channels of one byte, zeros behind them up to whole words. */
+typedef struct qs__cuda_pad_job {
+    uint64_t from, to;
+    int64_t rows, channels;
+    int64_t words; /* of a row that is written, four channels each */
+} qs__cuda_pad_job;
+
 #endif

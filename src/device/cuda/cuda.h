@@ -120,8 +120,10 @@ qs_status qs__cuda_check(const qs__cuda *cuda, CUresult result, const char *what
 /* Fills a zeroed kernel that holds cuda and case; QS_UNSUPPORTED with the reason when the family has no kernel. */
 typedef qs_status (*qs__cuda_build)(qs__cuda_kernel *kernel);
 #define QS_CUDA_KERNEL(name, op) qs_status qs__cuda_build_##name(qs__cuda_kernel *kernel);
+#define QS_CUDA_SPECIAL(name, op) QS_CUDA_KERNEL(name, op)
 #include "cuda/kernels.def"
 #undef QS_CUDA_KERNEL
+#undef QS_CUDA_SPECIAL
 
 /* ---- Which kernel runs a case (choice.c) --------------------------------------------------------------------------------------- */
 
