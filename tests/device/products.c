@@ -15,6 +15,8 @@ static const char *const extra[] = {
     "linear/forward src=bf16[33,24] weights=bf16[41,24] bias=fp32[41] dst=fp(4,3,4)[33,41]",
     "linear/forward src=bf16[32,24] weights=bf16[40,24] dst=fp(5,4,0)[32,40]",
     "linear/weight_gradient src=bf16[1111,24] diff_dst=bf16[1111,300] diff_weights=fp32[300,24] diff_bias=fp32[300]",
+    "linear/weight_gradient src=bf16[64,24,128] diff_dst=bf16[64,40,128] diff_weights=fp32[40,24] diff_bias=fp32[40]",
+    "linear/weight_gradient src=fp16[4104,24] diff_dst=fp16[4104,12] diff_weights=fp32[12,24]",
     "linear/weight_gradient src=fp32[97,24] diff_dst=fp32[97,33] diff_weights=fp32[33,24] diff_bias=fp32[33]",
     "linear/forward src=int8[3,5000] src_step=fp32[1] weights=int8[5,5000] weights_step=fp32[5] bias=fp32[5] dst=fp32[3,5]",
     "linear/forward src=int8[32,8192] src_step=fp32[1] weights=int8[16,8192] weights_step=fp32[1] dst=bf16[32,16]",
@@ -161,7 +163,8 @@ TEST(test_parts) {
     qs_device_close(device);
 }
 
-/* What is taken where nobody names a kernel: integers by cuDNN, which scales their sums where they are, and by cuBLASLt where it cannot. */
+/* What is taken where nobody names a kernel: integers by cuDNN, which scales their sums where they are, and by cuBLASLt where it cannot;
+ * pieces of long sums where results are few. */
 TEST(test_firsts) {
     static const struct {
         const char *text, *part;
@@ -179,6 +182,8 @@ TEST(test_firsts) {
          "cublaslt:"},
         {"linear/input_gradient weights=int8[32,16] weights_step=fp32[16] diff_dst=int8[7,32] diff_dst_step=fp32[1] diff_src=bf16[7,16]",
          "cublaslt:"},
+        {"linear/weight_gradient src=bf16[64,24,128] diff_dst=bf16[64,40,128] diff_weights=fp32[40,24] diff_bias=fp32[40]", ":pieces"},
+        {"linear/weight_gradient src=bf16[64,24,16] diff_dst=bf16[64,40,16] diff_weights=fp32[40,24] diff_bias=fp32[40]", "cublaslt:"},
     };
     qs_device *device = gpu();
     if (!device) skip();
@@ -188,6 +193,7 @@ TEST(test_firsts) {
         assert_ok(qs_case_parse(expected[i].text, &one));
         assert_ok(qs_device_fact(device, &one, &fact));
         if (!strstr(fact.kernel, expected[i].part)) fail_msg("%s: the first kernel is %s", expected[i].text, fact.kernel);
+        if (strcmp(expected[i].part, ":pieces") != 0) assert_null(strstr(fact.kernel, ":pieces"));
     }
     qs_device_close(device);
 }

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-enum { THREADS = QS__BIAS_BLOCK, LEAST_ROWS = 4 * QS__BIAS_LANES, FILL = 4, END_COLUMNS = 32 };
+enum { THREADS = QS__BIAS_BLOCK, LEAST_ROWS = 4 * QS__BIAS_LANES, FILL = 2 /* blocks of a multiprocessor */, END_COLUMNS = 32 };
 
 qs__bias_sums qs__bias_sums_of(const qs_case *one) {
     const qs_shape *shape = &qs__case_operand(one, QS_DIFF_DST)->shape;

@@ -304,7 +304,7 @@ static qs__lt_shape shape_of(const qs__product *out, const qs_matrices lie[3], c
     const qs_format *format = out->is.format[QS__RESULT];
     qs__lt_shape shape = {.m = out->bytes ? out->padded_columns : of->columns,
                           .n = out->bytes ? out->padded_rows : of->rows,
-                          .k = out->bytes ? out->piece : of->inner,
+                          .k = out->piece,
                           .batch = by->count,
                           .short_factors = is_tf32(out->is.format[QS__LEFT]),
                           .epilogue = somewhere(out->is.row_sums) ? CUBLASLT_EPILOGUE_BGRADB
@@ -327,11 +327,17 @@ static qs__lt_shape shape_of(const qs__product *out, const qs_matrices lie[3], c
                               .next = lie[QS__RESULT].row,
                               .stride = by->stride[QS__RESULT],
                               .alignment = alignment_of(out, lie, by, QS__RESULT)};
-    if (out->pieces > 1) shape.a.alignment = shape.b.alignment = BYTES_UNIT;
+    if (out->pieces > 1 && out->bytes) shape.a.alignment = shape.b.alignment = BYTES_UNIT;
     if (out->pieces > 1 && !out->piecewise) { /* pieces are the batch */
         shape.batch = out->pieces;
-        shape.a.stride = shape.b.stride = out->piece;
+        shape.a.stride = out->piece * right->row;
+        shape.b.stride = out->piece * left->column;
         shape.d.stride = out->padded_rows * out->padded_columns;
+        if (!out->bytes) {
+            shape.a.alignment = least(shape.a.alignment, power_in(shape.a.stride * width_of(out, QS__RIGHT)));
+            shape.b.alignment = least(shape.b.alignment, power_in(shape.b.stride * width_of(out, QS__LEFT)));
+            shape.d.alignment = least(shape.d.alignment, power_in(shape.d.stride * width_of(out, QS__RESULT)));
+        }
     }
     shape.c = shape.d;
     if (out->rest_rows > 0) {
@@ -374,8 +380,9 @@ qs_status qs__product_build(qs__cuda_kernel *kernel, const qs__product_request *
                          .padded_columns = round_up(of->columns, 8),
                          .padded_inner = of->inner,
                          .limbs = {1, 1},
-                         .pieces = 1,
-                         .piece = of->inner};
+                         .pieces = largest(request->pieces, 1),
+                         .piece = of->inner / largest(request->pieces, 1)};
+    assert(request->pieces < 2 || (request->wide && of->samples * of->heads * of->summed == 1 && of->inner % request->pieces == 0));
     assert(of->left.shared == 1 && of->result.shared == 1 && of->result.column == 1);
     QS_TRY(formats_check(kernel->cuda, request, out));
     if (out->bytes) QS_TRY(bytes_build(kernel, request, out));
@@ -400,7 +407,7 @@ qs_status qs__product_build(qs__cuda_kernel *kernel, const qs__product_request *
         out->walk = BY_HEAD;
         status = plan_of(kernel->cuda, lie, out);
     }
-    if (status == QS_UNSUPPORTED && out->pieces > 1 && !out->piecewise) {
+    if (status == QS_UNSUPPORTED && out->pieces > 1 && !out->piecewise && out->bytes) {
         out->piecewise = true;
         status = plan_of(kernel->cuda, lie, out);
     }

@@ -108,13 +108,13 @@ QS_CUDA_DEVICE void integers_scale(const qs__cuda_result_job &job, int64_t at, i
     }
 }
 
-/* The same of floats: the bias, and what is summed of the result. */
+/* The same of floats: the bias, and what is summed of the result, or its pieces. */
 QS_CUDA_DEVICE void floats_add(const qs__cuda_result_job &job, int64_t at, int64_t head, int64_t c0, float y[8]) {
     const float *bias = job.bias ? pointer<const float>(job.bias) + head * job.head_bias : nullptr;
     QS_CUDA_UNROLL
     for (int j = 0; j < 8; j++)
         y[j] = bias ? bias[least(c0 + j, job.columns - 1)] : 0.0f;
-    for (int64_t g = 0; g < job.summed; g++) {
+    for (int64_t g = 0; g < job.summed * job.pieces; g++) {
         const float *sums = pointer<const float>(job.sums) + g * job.padded_rows * job.padded_columns + at;
         QS_CUDA_UNROLL
         for (int h = 0; h < 2; h++) {

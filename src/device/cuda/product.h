@@ -5,7 +5,8 @@
  * adds it to fp32 results; to narrower ones it adds one of their own format, so the bias is split into the nearest value of that format,
  * which the epilogue adds, and what that lacks, which comes as the matrix C (all rows of C are alike: a few of them, shared by all pieces
  * of a batch, stay in the cache). Both enter the fp32 sum before it is rounded; what is lost of the bias is 2^-18 of it. Where that is not
- * to be had, `wide`: sums go to scratch in fp32, and a kernel of ours makes the result.
+ * to be had, `wide`: sums go to scratch in fp32, and a kernel of ours makes the result. Where results are few and sums are long, that way
+ * also fills the GPU: the sums of pieces of the inner dimension are a batch, and are added one after the other.
  *
  * Bytes (int8 and narrower integers, e4m3fn, e5m2) are multiplied where the inner dimension lies side by side in both factors and extents
  * are multiples of 16: else a kernel of ours writes them so into scratch. Integer sums are exact: int32 as far as they hold them, so a long
@@ -51,6 +52,8 @@ typedef struct qs__product_request {
     qs__place row_sums; /* fp32 [rows]: Σ of left over the inner dimension, by the library; floats alone */
     float alpha;        /* of floats */
     bool wide;
+    int64_t
+        pieces; /* of one product of floats of 16 or 32 bits: the inner dimension is cut into so many equal ones, 0 as 1; wide as well */
     /* A product in parts, each with other factors or another result: bytes that parts lie apart by, or multiples of that; 0 of what is the
      * same in all of them. */
     int64_t moves[3];
