@@ -107,6 +107,12 @@ enum { MOVING = sizeof moving / sizeof *moving };
         "[%,768,128] diff_src2=" F "[%,768,128] diff_src3=" F "[%,768,128] heads=12"
 #define STEPS(F, S, W) "src=" F S " src_step=fp32[1] weights=" F W " weights_step=fp32"
 
+/* Of bert:base, with a bias: forward in int8 beside bf16, and the weight gradient, which sums up the bias gradient as well. */
+#define BERT_LINEAR(I, O)                                                                                               \
+    "linear/forward src=bf16[@," I ",8] weights=bf16[" O "," I "] bias=fp32[" O "] dst=bf16[@," O ",8]",                \
+        "linear/forward " STEPS("int8", "[@," I ",8]", "[" O "," I "]") "[" O "] bias=fp32[" O "] dst=bf16[@," O ",8]", \
+        "linear/weight_gradient src=bf16[@," I ",8] diff_dst=bf16[@," O ",8] diff_weights=fp32[" O "," I "] diff_bias=fp32[" O "]"
+
 /* Products of transformers and of resnet50, in every format that some GPU multiplies; and an LSTM, which is a product a step. */
 static const char *const products[] = {
     LINEAR("fp32", "fp32"),
@@ -116,12 +122,16 @@ static const char *const products[] = {
     LINEAR("e4m3fn", "bf16"),
     "linear/forward " STEPS("int8", "[@,1024,8]", "[4096,1024]") "[4096] dst=bf16[@,4096,8]",
     "linear/forward " STEPS("int8", "[@,1024,8]", "[4096,1024]") "[4096] dst=fp32[@,4096,8]",
+    BERT_LINEAR("768", "768"),
+    BERT_LINEAR("768", "3072"),
+    BERT_LINEAR("3072", "768"),
     CONVOLUTIONS("fp32", "fp32"),
     CONVOLUTIONS("tf32", "fp32"),
     CONVOLUTIONS("bf16", "bf16"),
     CONVOLUTIONS("fp16", "fp16"),
     "conv2d/forward " STEPS("int8", "[%,128,28,28]", "[128,128,3,3]") "[128] dst=bf16[%,128,28,28] kernel=3x3 padding=1x1",
     "conv2d/forward " STEPS("int8", "[%,256,56,56]", "[64,256,1,1]") "[64] dst=bf16[%,64,56,56] kernel=1x1",
+    "conv2d/forward " STEPS("int8", "[%,3,224,224]", "[64,3,7,7]") "[64] dst=bf16[%,64,112,112] kernel=7x7 stride=2x2 padding=3x3",
     CONVOLUTION("bf16", "bf16", "[%,3,224,224]", "[64,3,7,7]", "[%,64,112,112]", " kernel=7x7 stride=2x2 padding=3x3"),
     ATTENTION("bf16"),
     ATTENTION("fp16"),
