@@ -2,38 +2,15 @@
 /* Our own kernels of operators one operand of which is repeated: gate, gain, offset, prelu, expand, and the reductions, whose backward pass
  * repeats and whose forward pass sums, as the gradient of what is repeated does. Sums run over what an element stands for from the first to
  * the last; threads take elements, or columns of them, so that no sum depends on their number. */
-#include "qsync/views.h"
+#include "views.h"
 
 #include "cpu/staging.h"
+#include "qsync/views.h"
 
 #include <math.h>
 #include <string.h>
 
-/* The axes of the value, the slowest first, neighbours that move as one joined: extents, and steps of the repeated operand, 0 or more. */
-typedef struct view {
-    int axes;
-    int64_t extent[4], step[4];
-} view;
-
-static view view_of(const qs_case *one) {
-    const qs_broadcast all = qs_case_broadcast(one);
-    view v = {.axes = 0};
-    for (int i = 0; i < 4; i++) {
-        const int last = v.axes - 1;
-        if (all.extent[i] == 1) continue;
-        if (last >= 0 && v.step[last] == all.step[i] * all.extent[i]) {
-            v.extent[last] *= all.extent[i];
-            v.step[last] = all.step[i];
-        } else {
-            v.extent[v.axes] = all.extent[i];
-            v.step[v.axes++] = all.step[i];
-        }
-    }
-    if (v.axes == 0) v = (view){.axes = 1, .extent = {1}, .step = {1}};
-    return v;
-}
-
-static int64_t count_of(const view *v) {
+static int64_t count_of(const qs__view *v) {
     int64_t count = 1;
     for (int i = 0; i < v->axes; i++)
         count *= v->extent[i];
@@ -45,7 +22,7 @@ static int64_t count_of(const view *v) {
 enum { PIECE = 512 };
 
 /* Where the operand's element lies that goes with the first element of row `row` of the fastest axis. */
-static int64_t row_place(const view *v, int64_t row) {
+static int64_t row_place(const qs__view *v, int64_t row) {
     int64_t place = 0;
     for (int a = v->axes - 2; a >= 0; a--) {
         place += row % v->extent[a] * v->step[a];
@@ -55,7 +32,7 @@ static int64_t row_place(const view *v, int64_t row) {
 }
 
 /* Its elements for those of the value from `at` on, at most `most` and PIECE: where they lie, or copied to `room`; *count: how many. */
-static const float *each_of(const view *v, const float *each, int64_t at, int64_t most, float *room, int64_t *count) {
+static const float *each_of(const qs__view *v, const float *each, int64_t at, int64_t most, float *room, int64_t *count) {
     const int64_t run = v->extent[v->axes - 1];
     int64_t row = at / run, first = at % run, filled = 0;
     if (most > PIECE) most = PIECE;
@@ -81,7 +58,7 @@ typedef enum using { PRODUCT, SUM, BENT, COPY } using;
 
 typedef struct job {
     const qs__cpu_kernels *kernels;
-    view view;
+    qs__view view;
     using how;
     const float *each; /* the repeated operand */
     qs__in src, diff;  /* diff: gradients of BENT */
@@ -131,7 +108,8 @@ static const float *each_read(const qs__chain *chain, qs_role role, float diviso
 
 /* to = `how` of the value `from` (QS_ROLE_COUNT: it has none) and the repeated operand; diff: gradients, or QS_ROLE_COUNT. */
 static void apply(const qs__chain *chain, using how, qs_role from, qs_role diff, qs_role to, const float *each) {
-    job j = {.kernels = chain->cpu->kernels, .view = view_of(&chain->one), .how = how, .each = each, .dst = qs__staged_out(chain, to)};
+    job j = {
+        .kernels = chain->cpu->kernels, .view = qs__case_view(&chain->one), .how = how, .each = each, .dst = qs__staged_out(chain, to)};
     j.src = from == QS_ROLE_COUNT ? (qs__in){QS__FP32, each} : qs__staged_in(chain, from);
     if (diff != QS_ROLE_COUNT) j.diff = qs__staged_in(chain, diff);
     if (qs_case_position(&chain->one, QS_ABSMAX) >= 0) j.absmax = qs__staged_absmax(chain, to);
@@ -171,7 +149,7 @@ static void columns_range(void *context, int64_t begin, int64_t end) {
 /* Over one axis along which the operand is repeated after the other, the fastest first; there are two at most, and `room` holds what lies
  * between. */
 static void sum(const qs__chain *chain, qs__sum_of what, qs_role a, qs_role b, float *result) {
-    view v = view_of(&chain->one);
+    qs__view v = qs__case_view(&chain->one);
     sums s = {.kernels = chain->cpu->kernels, .what = what, .a = qs__staged_in(chain, a)};
     s.b = b == QS_ROLE_COUNT ? s.a : qs__staged_in(chain, b);
     for (;;) {
@@ -340,7 +318,7 @@ static qs_status run_reduce_max(const qs__chain *chain, const qs_run *run) {
 
 /* Scratch for `each` elements of the repeated operand, and for what lies between two sums. */
 static qs_status build(qs__chain *chain, const char *family, qs__call call) {
-    const view v = view_of(&chain->one);
+    const qs__view v = qs__case_view(&chain->one);
     int64_t whole = count_of(&v), part = 1, fastest = 1, repeated = 0;
     for (int i = 0; i < v.axes; i++) {
         if (v.step[i] == 0) fastest = v.extent[i], repeated++;

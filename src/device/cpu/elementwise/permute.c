@@ -3,22 +3,19 @@
  * else transposed in blocks, of small squares that registers hold. A block is read in whole lines and put together beside, in a place that
  * the first cache holds, before its rows are written: lines of either side that lie a power of two apart would push each other out. Codes
  * are moved as they are, whatever their format, as long as they are of 1, 2 or 4 bytes. */
-#include "qsync/views.h"
+#include "views.h"
 
 #include "cpu/staging.h"
 
 #include <string.h>
 
-enum { MOST = 6, BLOCK = 64 }; /* axes with the samples; edge of a block of codes */
+enum { BLOCK = 64 }; /* edge of a block of codes */
 
-/* The result's axes, the slowest first: extents, and steps of the input and of the result in codes. */
 typedef struct job {
     const char *from;
     char *to;
-    int64_t width; /* bytes of a code */
-    int axes;
-    int64_t extent[MOST], from_step[MOST], to_step[MOST];
-    int fast;            /* the input's fastest axis, where that is not the last one */
+    int64_t width;       /* bytes of a code */
+    qs__permuted of;     /* steps in codes */
     int64_t rows, bands; /* blocks along the two fastest axes: of the input, of the result */
 } job;
 
@@ -104,17 +101,17 @@ BLOCK_OF(uint32_t, 4)
 typedef struct place {
     const job *job;
     int axes, left_out;
-    int64_t index[MOST], from, to;
+    int64_t index[QS__PERMUTE_AXES], from, to;
 } place;
 
 static place place_of(const job *j, int64_t number, int axes, int left_out) {
     place at = {.job = j, .axes = axes, .left_out = left_out};
     for (int a = axes - 1; a >= 0; a--) {
         if (a == left_out) continue;
-        at.index[a] = number % j->extent[a];
-        at.from += at.index[a] * j->from_step[a];
-        at.to += at.index[a] * j->to_step[a];
-        number /= j->extent[a];
+        at.index[a] = number % j->of.extent[a];
+        at.from += at.index[a] * j->of.from_step[a];
+        at.to += at.index[a] * j->of.to_step[a];
+        number /= j->of.extent[a];
     }
     return at;
 }
@@ -124,17 +121,17 @@ static void place_next(place *at) {
     const job *j = at->job;
     for (int a = at->axes - 1; a >= 0; a--) {
         if (a == at->left_out) continue;
-        at->from += j->from_step[a], at->to += j->to_step[a];
-        if (++at->index[a] < j->extent[a]) return;
-        at->from -= j->extent[a] * j->from_step[a], at->to -= j->extent[a] * j->to_step[a];
+        at->from += j->of.from_step[a], at->to += j->of.to_step[a];
+        if (++at->index[a] < j->of.extent[a]) return;
+        at->from -= j->of.extent[a] * j->of.from_step[a], at->to -= j->of.extent[a] * j->of.to_step[a];
         at->index[a] = 0;
     }
 }
 
 static void copy_range(void *context, int64_t begin, int64_t end) {
     const job *j = context;
-    const int last = j->axes - 1;
-    const size_t bytes = (size_t)(j->extent[last] * j->width);
+    const int last = j->of.axes - 1;
+    const size_t bytes = (size_t)(j->of.extent[last] * j->width);
     place at = place_of(j, begin, last, -1);
     for (int64_t row = begin; row < end; row++, place_next(&at))
         memcpy(j->to + at.to * j->width, j->from + at.from * j->width, bytes);
@@ -142,16 +139,16 @@ static void copy_range(void *context, int64_t begin, int64_t end) {
 
 static void transpose_range(void *context, int64_t begin, int64_t end) {
     const job *j = context;
-    const int last = j->axes - 1;
-    const int64_t from_step = j->from_step[last];
+    const int last = j->of.axes - 1;
+    const int64_t from_step = j->of.from_step[last];
     _Alignas(64) char room[BLOCK * BLOCK * sizeof(uint32_t)];
     for (int64_t i = begin; i < end; i++) {
         const int64_t row = i / j->bands % j->rows * BLOCK, column = i % j->bands * BLOCK;
-        const int64_t rows = j->extent[j->fast] - row < BLOCK ? j->extent[j->fast] - row : BLOCK,
-                      columns = j->extent[last] - column < BLOCK ? j->extent[last] - column : BLOCK;
-        const place at = place_of(j, i / (j->rows * j->bands), last, j->fast);
+        const int64_t rows = j->of.extent[j->of.fast] - row < BLOCK ? j->of.extent[j->of.fast] - row : BLOCK,
+                      columns = j->of.extent[last] - column < BLOCK ? j->of.extent[last] - column : BLOCK;
+        const place at = place_of(j, i / (j->rows * j->bands), last, j->of.fast);
         const char *src = j->from + (at.from + row + column * from_step) * j->width;
-        char *dst = j->to + (at.to + row * j->to_step[j->fast] + column) * j->width;
+        char *dst = j->to + (at.to + row * j->of.to_step[j->of.fast] + column) * j->width;
         if (j->width == 4)
             block_uint32_t((uint32_t *)(void *)room, (const uint32_t *)(const void *)src, from_step, rows, columns);
         else if (j->width == 2)
@@ -159,65 +156,26 @@ static void transpose_range(void *context, int64_t begin, int64_t end) {
         else
             block_uint8_t((uint8_t *)room, (const uint8_t *)src, from_step, rows, columns);
         for (int64_t r = 0; r < rows; r++)
-            memcpy(dst + r * j->to_step[j->fast] * j->width, room + r * BLOCK * j->width, (size_t)(columns * j->width));
+            memcpy(dst + r * j->of.to_step[j->of.fast] * j->width, room + r * BLOCK * j->width, (size_t)(columns * j->width));
     }
 }
 
 /* ---- The kernel ---- */
 
-/* Puts an axis behind the others, into the last one where both move as one. */
-static void axis_add(job *j, int64_t extent, int64_t from_step) {
-    const int last = j->axes - 1;
-    if (extent == 1) return;
-    if (last >= 0 && j->from_step[last] == extent * from_step) {
-        j->extent[last] *= extent;
-        j->from_step[last] = from_step;
-        return;
-    }
-    j->extent[j->axes] = extent;
-    j->from_step[j->axes++] = from_step;
-}
-
-static job job_of(const qs_case *one, bool forward) {
-    const qs_shape *shape = &one->operand[0].shape;
-    const int64_t count = qs_shape_count(shape) / shape->dim[0];
-    int64_t extent[5], step[5], moved[5];
-    int order[5];
-    const int axes = qs_permute_axes(&one->attributes, count, extent, order);
-    for (int64_t a = axes - 1, whole = 1, other = 1; a >= 0; a--) {
-        step[a] = whole, moved[order[a]] = other;
-        whole *= extent[a], other *= extent[order[a]];
-    }
-    job j = {.width = one->operand[0].format->bits / 8, .fast = -1};
-    axis_add(&j, shape->dim[0], count);
-    for (int a = 0; a < axes; a++) {
-        const int axis = forward ? order[a] : a;
-        axis_add(&j, extent[axis], forward ? step[axis] : moved[axis]);
-    }
-    if (j.axes == 0) j.axes = 1, j.extent[0] = 1, j.from_step[0] = 1; /* one element */
-    int64_t to_step = 1;
-    for (int a = j.axes - 1; a >= 0; a--) {
-        j.to_step[a] = to_step;
-        to_step *= j.extent[a];
-        if (j.from_step[a] == 1 && a < j.axes - 1) j.fast = a;
-    }
-    return j;
-}
-
 static qs_status run_permute(const qs__chain *chain, const qs_run *run) {
     (void)run;
     const bool forward = qs_case_position(&chain->one, QS_SRC) >= 0;
-    job j = job_of(&chain->one, forward);
-    const int64_t count = qs__case_count(&chain->one, forward ? QS_SRC : QS_DIFF_DST), last = j.extent[j.axes - 1];
+    job j = {.width = chain->one.operand[0].format->bits / 8, .of = qs__case_permuted(&chain->one)};
+    const int64_t count = qs__case_count(&chain->one, forward ? QS_SRC : QS_DIFF_DST), last = j.of.extent[j.of.axes - 1];
     j.from = qs__cpu_data(chain, forward ? QS_SRC : QS_DIFF_DST);
     j.to = qs__cpu_data(chain, forward ? QS_DST : QS_DIFF_SRC);
-    if (j.fast < 0) {
+    if (j.of.fast < 0) {
         qs_parallel(count / last, 1 + QS__GRAIN / (last * j.width), copy_range, &j);
         return QS_OK;
     }
-    j.rows = (j.extent[j.fast] + BLOCK - 1) / BLOCK;
+    j.rows = (j.of.extent[j.of.fast] + BLOCK - 1) / BLOCK;
     j.bands = (last + BLOCK - 1) / BLOCK;
-    qs_parallel(count / (last * j.extent[j.fast]) * j.rows * j.bands, 1 + QS__GRAIN / (BLOCK * BLOCK), transpose_range, &j);
+    qs_parallel(count / (last * j.of.extent[j.of.fast]) * j.rows * j.bands, 1 + QS__GRAIN / (BLOCK * BLOCK), transpose_range, &j);
     return QS_OK;
 }
 
