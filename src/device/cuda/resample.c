@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The family of resize (resample.cu). Tables are made once, when the kernel is prepared, and written into its scratch, which other kernels
- * use in between, at every run: some bytes for each line and each column. */
+/* The family of pad and resize (resample.cu). Tables are made once, when the kernel is prepared, and written into its scratch, which other
+ * kernels use in between, at every run: some bytes for each line and each column. */
 #include "cuda/operands.h"
 #include "cuda/resample_jobs.h"
 #include "resample.h"
@@ -42,7 +42,8 @@ static qs_status prepare(qs__cuda_kernel *kernel) {
     tables_lay(one, p->tables, table);
     p->job = (qs__resample_job){.from = qs__cuda_values_of(kernel, forward ? QS_SRC : QS_DIFF_DST),
                                 .to = qs__cuda_values_of(kernel, forward ? QS_DST : QS_DIFF_SRC),
-                                .channels = one->operand[0].shape.dim[1]};
+                                .channels = one->operand[0].shape.dim[1],
+                                .value = forward ? (float)one->attributes.value : 0};
     QS_TRY(qs__cuda_each(kernel, p->job.channels, &p->job.each));
     for (int axis = 0; axis < 2; axis++) {
         const qs__resample_table *t = &table[axis];

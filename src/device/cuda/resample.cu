@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* resize: what is written is gathered by tables of lines and of columns (resample.h), the same way in both passes. A thread has neighbouring
+/* pad and resize: what is written is gathered by tables of lines and of columns (resample.h), the same way in both passes. A thread has neighbouring
  * channels of a place. Sums are fp32, in the tables' order; a single place with the weight 1 keeps its bits. */
 #include "cuda/resample_jobs.h"
 
@@ -21,7 +21,10 @@ template <int each, int kind> QS_CUDA_DEVICE void gather(const qs__resample_job 
     for (int64_t at = each * thread_number(); at < job.to.count; at += each * thread_count()) {
         const int64_t position = at / job.channels, line = position / across.written, image = line / down.written;
         const terms lines = terms_of(down, (int)(line % down.written)), columns = terms_of(across, (int)(position % across.written));
-        float sum[each] = {}, x[each];
+        float sum[each], x[each];
+        QS_CUDA_UNROLL
+        for (int k = 0; k < each; k++)
+            sum[k] = job.value;
         for (int i = lines.begin; i < lines.end; i++) {
             const int64_t row = (image * down.read + pointer<const int32_t>(down.place)[i]) * across.read;
             const float weight = pointer<const float>(down.weight)[i];

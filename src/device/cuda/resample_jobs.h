@@ -15,7 +15,8 @@ typedef struct qs__resample_job {
     qs__cuda_values from, to;
     qs__resample_axis axis[2]; /* lines, columns */
     int64_t channels;
-    int each; /* channels that a thread takes: 8 or 1 */
+    int each;    /* channels that a thread takes: 8 or 1 */
+    float value; /* of what no place is a term of: constant padding */
 } qs__resample_job;
 
 enum { QS__RESAMPLE_THREADS = 256 };
