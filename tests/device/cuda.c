@@ -23,16 +23,6 @@ static const struct {
     const char *why;
 } known[] = {
     {NULL, "need compute capability", "chips have no arithmetic of formats that are younger than they"},
-    {"pad", "has no kernel for this operator", "docs/cuda.md lists what has none"},
-    {"permute", "has no kernel for this operator", "docs/cuda.md lists what has none"},
-    {"expand", "has no kernel for this operator", "docs/cuda.md lists what has none"},
-    {"gate", "has no kernel for this operator", "docs/cuda.md lists what has none"},
-    {"gain", "has no kernel for this operator", "docs/cuda.md lists what has none"},
-    {"offset", "has no kernel for this operator", "docs/cuda.md lists what has none"},
-    {"prelu", "has no kernel for this operator", "docs/cuda.md lists what has none"},
-    {"reduce_sum", "has no kernel for this operator", "docs/cuda.md lists what has none"},
-    {"reduce_mean", "has no kernel for this operator", "docs/cuda.md lists what has none"},
-    {"reduce_max", "has no kernel for this operator", "docs/cuda.md lists what has none"},
 };
 
 /* NULL: it should not have been refused. */

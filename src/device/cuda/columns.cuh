@@ -113,43 +113,64 @@ QS_CUDA_DEVICE int64_t rows_left(const column_place &place, int64_t row) {
 
 /* ---- Sums ---------------------------------------------------------------------------------------------------------------------------- */
 
-/* Adds what the block's threads have of each channel, as a tree, and writes it at [slab][channel] of `to`. All threads come. */
-template <int WIDTH> QS_CUDA_DEVICE void slab_sums(const qs__columns &cut, const column_place &place, const double sum[WIDTH], double *to) {
-    __shared__ double part[WIDTH][QS__COLUMN_THREADS];
+/* Joins what the block's threads have of each channel, as a tree; true for those that then hold it, of all rows of the slab. All threads
+ * come. */
+template <int WIDTH, typename T, typename Two>
+QS_CUDA_DEVICE bool slab_join(const qs__columns &cut, const column_place &place, T of[WIDTH], Two two) {
+    __shared__ T part[WIDTH][QS__COLUMN_THREADS];
     const int thread = (int)threadIdx.x;
     int half = 1;
+    if (cut.down == 1) return place.lane == 0 && place.channel < cut.channels; /* all threads */
     __syncthreads(); /* who reads the sums before these is done */
     QS_CUDA_UNROLL
     for (int k = 0; k < WIDTH; k++)
-        part[k][thread] = sum[k];
+        part[k][thread] = of[k];
     while (half < cut.down)
         half *= 2;
     for (half /= 2; half > 0; half /= 2) {
         __syncthreads();
         if (place.lane < half && place.lane + half < cut.down)
             for (int k = 0; k < WIDTH; k++)
-                part[k][thread] += part[k][thread + half * cut.across];
+                part[k][thread] = two(part[k][thread], part[k][thread + half * cut.across]);
     }
-    if (place.lane > 0 || place.channel >= cut.channels) return;
+    QS_CUDA_UNROLL
     for (int k = 0; k < WIDTH; k++)
-        to[place.slab * cut.channels + place.channel + k] = part[k][thread];
+        of[k] = part[k][thread];
+    return place.lane == 0 && place.channel < cut.channels;
 }
 
-/* Adds the slabs of the channel that a thread of QS__TOTAL_THREADS stands for; lane 0 has the total. All threads come. */
-template <typename T> QS_CUDA_DEVICE double slabs_total(const qs__columns &cut, int64_t channel, int lane, const T *sums) {
-    __shared__ double part[QS__TOTAL_THREADS];
-    double sum = 0;
+/* Adds what the block's threads have of each channel, and writes it at [slab][channel] of `to`. All threads come. */
+template <int WIDTH> QS_CUDA_DEVICE void slab_sums(const qs__columns &cut, const column_place &place, const double sum[WIDTH], double *to) {
+    double all[WIDTH];
+    QS_CUDA_UNROLL
+    for (int k = 0; k < WIDTH; k++)
+        all[k] = sum[k];
+    if (!slab_join<WIDTH>(cut, place, all, sum_of())) return;
+    QS_CUDA_UNROLL
+    for (int k = 0; k < WIDTH; k++)
+        to[place.slab * cut.channels + place.channel + k] = all[k];
+}
+
+/* Joins the slabs of the channel that a thread of QS__TOTAL_THREADS stands for, from 0 on; lane 0 has the total. All threads come. */
+template <typename T, typename Each, typename Two>
+QS_CUDA_DEVICE T slabs_join(const qs__columns &cut, int64_t channel, int lane, const Each *of, Two two) {
+    __shared__ T part[QS__TOTAL_THREADS];
+    T all = 0;
     if (channel < cut.channels) {
         for (int64_t slab = lane; slab < cut.slabs; slab += QS__TOTAL_LANES)
-            sum += (double)sums[slab * cut.channels + channel];
+            all = two(all, (T)of[slab * cut.channels + channel]);
     }
     __syncthreads();
-    part[threadIdx.x] = sum;
+    part[threadIdx.x] = all;
     for (int half = QS__TOTAL_LANES / 2; half > 0; half /= 2) {
         __syncthreads();
-        if (lane < half) part[threadIdx.x] += part[threadIdx.x + (unsigned)half * QS__TOTAL_CHANNELS];
+        if (lane < half) part[threadIdx.x] = two(part[threadIdx.x], part[threadIdx.x + (unsigned)half * QS__TOTAL_CHANNELS]);
     }
     return part[threadIdx.x];
+}
+
+template <typename T> QS_CUDA_DEVICE double slabs_total(const qs__columns &cut, int64_t channel, int lane, const T *sums) {
+    return slabs_join<double>(cut, channel, lane, sums, sum_of());
 }
 
 #endif

@@ -390,6 +390,15 @@ QS_CUDA_DEVICE void value_store8(const qs__cuda_values &v, int64_t i, const floa
     with_kind(v.format.kind, [&](auto kind) { value_store8_kind<decltype(kind)::value>(v, i, x); });
 }
 
+/* Eight values from anywhere; x[k] stays as it is where at[k] is below 0. */
+QS_CUDA_DEVICE void value_gather8(const qs__cuda_values &v, const int64_t at[8], float x[8]) {
+    with_kind(v.format.kind, [&](auto kind) {
+        QS_CUDA_UNROLL
+        for (int k = 0; k < 8; k++)
+            if (at[k] >= 0) x[k] = value_of_kind<decltype(kind)::value>(v.format, code_load_kind<decltype(kind)::value>(v, at[k]));
+    });
+}
+
 /* ---- Complaints ---------------------------------------------------------------------------------------------------------------------- */
 
 /* What is wrong with the data, unless something was before: `at` and `number` are of the job. */
