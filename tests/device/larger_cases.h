@@ -194,6 +194,16 @@ static const char *const larger_cases[] = {
     "position/backward diff_dst=bf16[5,300] diff_src=bf16[5,300,513] position=-1",
     "class_token/backward diff_dst=fp32[9,300,129] diff_src=fp32[9,300,128] diff_weights=fp32[1,300]",
     "gelu/forward src=fp32[9,300,129] dst=bf16[9,300,129] absmax=fp32[1] approximate=1",
+    /* beyond a piece of a stream, in formats that have one */
+    "dropout/forward src=bf16[9,37,129] dst=bf16[9,37,129] probability=0.1 batched",
+    "dropout/backward diff_dst=fp16[9,37,129] diff_src=fp16[9,37,129] probability=0.5",
+    "cast/forward src=bf16[9,37,129] dst=fp32[9,37,129]", "cast/forward src=fp16[9,37,129] dst=fp32[9,37,129]",
+    "quantize/forward src=bf16[9,37,129] absmax=fp32[1] dst=int8[9,37,129] dst_step=fp32[1] rounding=stochastic",
+    "quantize/forward src=bf16[9,40,129] absmax=fp32[1] dst=int8[9,40,129] dst_step=fp32[1] rounding=stochastic batched",
+    "quantize/forward src=fp16[9,37,129] absmax=fp32[1] dst=int4[9,37,129] dst_step=fp32[1]",
+    "dequantize/forward src=int8[9,37,129] src_step=fp32[1] dst=fp32[9,37,129]",
+    "dequantize/forward src=int8[9,37,129] src_step=fp32[1] dst=bf16[9,37,129]",
+    "dequantize/forward src=int4[9,37,129] src_step=fp32[1] dst=fp16[9,37,129]",
     "multiply/backward src=bf16[9,300,129] src2=bf16[9,300,129] diff_dst=bf16[9,300,129] diff_src=bf16[9,300,129] "
     "diff_src2=bf16[9,300,129]",
     "max_pool/forward src=fp32[3,37,9,9] mask=int8[3,37,5,5] dst=fp32[3,37,5,5] kernel=3x3 stride=2x2 padding=1x1",

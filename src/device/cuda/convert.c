@@ -12,7 +12,8 @@ static qs_status cast_run(qs__cuda_kernel *kernel, const qs_run *run) {
                                    .draws = qs__cuda_draws_of(&kernel->one, run),
                                    .rounding = (int)with->rounding,
                                    .overflow = (int)with->overflow};
-    return qs__cuda_launch(kernel, 0, qs__cuda_blocks(kernel->cuda, job.src.count, QS__CUDA_THREADS, 8), QS__CUDA_THREADS, 0, &job);
+    const int each = job.dst.format.kind == QS__CUDA_FP32 && job.src.format.bits == 16 ? 16 : 8; /* of a stream, a thread has several */
+    return qs__cuda_launch(kernel, 0, qs__cuda_blocks(kernel->cuda, job.src.count, QS__CUDA_THREADS, each), QS__CUDA_THREADS, 0, &job);
 }
 
 qs_status qs__cuda_build_cast(qs__cuda_kernel *kernel) {

@@ -3,10 +3,16 @@
  * overflow of the format. */
 #include "cuda/convert_jobs.h"
 #include "cuda/draws.cuh"
-#include "cuda/values.cuh"
+#include "cuda/stream.cuh"
 
+/* What grows is a stream: eights of fp32 would be written by half sectors. */
 QS_CUDA_GLOBAL(cast_nearest, qs__cuda_cast_job) {
-    for (int64_t i = 8 * thread_number(); i < job.src.count; i += 8 * thread_count()) {
+    int64_t taken = 0;
+    with_half_kind(job.dst.format.kind == QS__CUDA_FP32 ? job.src.format.kind : QS__CUDA_FLOAT, [&](auto kind) {
+        taken = stream<decltype(kind)::value, QS__CUDA_FP32>(
+            job.src, job.dst, [&](int64_t, const float *x, uint32_t *code) { stream_codes<QS__CUDA_FP32>(job.dst.format, x, code); });
+    });
+    for (int64_t i = taken + 8 * thread_number(); i < job.src.count; i += 8 * thread_count()) {
         float x[8];
         value_load8(job.src, i, x);
         value_store8(job.dst, i, x);

@@ -9,6 +9,11 @@
 
 enum { THREADS = 256 };
 
+/* Elements that a thread of a stream (stream.cuh) takes at a time, by the number of operands that it reads. */
+static int stream_each(const qs__cuda_values *dst, int sources) {
+    return dst->format.bits == 16 ? 32 / sources : 8;
+}
+
 static qs_status launch(qs__cuda_kernel *kernel, qs__elementwise_job *job) {
     QS_TRY(qs__cuda_absmax_clear(kernel, &job->absmax));
     return qs__cuda_launch(kernel, 0, qs__cuda_blocks(kernel->cuda, job->dst.count, THREADS, 8), THREADS, 0, job);
@@ -84,7 +89,8 @@ static qs_status run_dropout(qs__cuda_kernel *kernel, const qs_run *run) {
                                  .first = rows.first,
                                  .scale = 1 / (1 - probability),
                                  .least = (uint32_t)ceil((double)(float)probability * 0x1p24) << 8};
-    return qs__cuda_launch(kernel, 0, qs__cuda_blocks(kernel->cuda, job.dst.count, THREADS, 8), THREADS, 0, &job);
+    const int64_t blocks = qs__cuda_blocks(kernel->cuda, job.dst.count, THREADS, stream_each(&job.dst, 1));
+    return qs__cuda_launch(kernel, 0, blocks, THREADS, 0, &job);
 }
 
 qs_status qs__cuda_build_dropout(qs__cuda_kernel *kernel) {

@@ -4,7 +4,7 @@
 #include "cuda/elementwise_jobs.h"
 
 #include "cuda/beside.cuh"
-#include "cuda/values.cuh"
+#include "cuda/stream.cuh"
 
 /* A thread's eights of elements. */
 #define EACH_EIGHT(i, total) for (int64_t i = 8 * thread_number(); i < (total); i += 8 * thread_count())
@@ -140,12 +140,12 @@ template <typename pair> QS_CUDA_DEVICE void pair_backward(const qs__elementwise
     }
 }
 
-#define PAIR(name, pair)                                                      \
-    QS_CUDA_GLOBAL(name, qs__elementwise_job) {                               \
-        join(job, [](float a, float b) { return pair::value(a, b); });        \
-    }                                                                         \
-    QS_CUDA_GLOBAL(name##_gradient, qs__elementwise_job) {                    \
-        pair_backward<pair>(job);                                             \
+#define PAIR(name, pair)                                               \
+    QS_CUDA_GLOBAL(name, qs__elementwise_job) {                        \
+        join(job, [](float a, float b) { return pair::value(a, b); }); \
+    }                                                                  \
+    QS_CUDA_GLOBAL(name##_gradient, qs__elementwise_job) {             \
+        pair_backward<pair>(job);                                      \
     }
 
 PAIR(qs__subtract, difference)
@@ -159,18 +159,30 @@ QS_CUDA_DEVICE float scaled(float x, double scale) {
     return (double)single == scale ? x * single : (float)((double)x * scale);
 }
 
-QS_CUDA_GLOBAL(qs__dropout, qs__dropout_job) {
-    EACH_EIGHT(i, job.src.count) {
-        const uint64_t counter = job.first + (uint64_t)i, key = random_key_for(job.key, counter);
-        const bool one_key = (uint32_t)counter <= UINT32_MAX - 7;
+QS_CUDA_DEVICE void drop8(const qs__dropout_job &job, int64_t i, float x[8]) {
+    const uint64_t counter = job.first + (uint64_t)i, key = random_key_for(job.key, counter);
+    const bool one_key = (uint32_t)counter <= UINT32_MAX - 7;
+    QS_CUDA_UNROLL
+    for (int k = 0; k < 8; k++) {
+        const uint64_t mine = one_key ? key : random_key_for(job.key, counter + (uint64_t)k);
+        const uint32_t draw = random_hash((uint32_t)mine, (uint32_t)(mine >> 32), (uint32_t)counter + (uint32_t)k);
+        x[k] = draw >= job.least ? scaled(x[k], job.scale) : 0;
+    }
+}
+
+QS_CUDA_RESIDENT(qs__dropout, qs__dropout_job, STREAM_THREADS, STREAM_BLOCKS) {
+    int64_t taken = 0;
+    with_half_kind(job.src.format.kind == job.dst.format.kind ? job.src.format.kind : QS__CUDA_FLOAT, [&](auto kind) {
+        constexpr int KIND = decltype(kind)::value;
+        taken = stream<KIND, KIND>(job.src, job.dst, [&](int64_t i, float *x, uint32_t *code) {
+            drop8(job, i, x);
+            stream_codes<KIND>(job.dst.format, x, code);
+        });
+    });
+    for (int64_t i = taken + 8 * thread_number(); i < job.src.count; i += 8 * thread_count()) {
         float x[8];
         value_load8(job.src, i, x);
-        QS_CUDA_UNROLL
-        for (int k = 0; k < 8; k++) {
-            const uint64_t mine = one_key ? key : random_key_for(job.key, counter + (uint64_t)k);
-            const uint32_t draw = random_hash((uint32_t)mine, (uint32_t)(mine >> 32), (uint32_t)counter + (uint32_t)k);
-            x[k] = draw >= job.least ? scaled(x[k], job.scale) : 0;
-        }
+        drop8(job, i, x);
         value_store8(job.dst, i, x);
     }
 }

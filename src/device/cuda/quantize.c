@@ -110,8 +110,8 @@ static qs_status dequantize_run(qs__cuda_kernel *kernel, const qs_run *run) {
         job.steps = QS__CUDA_ROW_STEPS;
         job.extent /= steps;
     }
-    return qs__cuda_launch(kernel, 0, qs__cuda_blocks(kernel->cuda, job.src.count, QS__CUDA_THREADS, 8 * QS__CUDA_EIGHTS), QS__CUDA_THREADS,
-                           0, &job);
+    const int each = job.steps == QS__CUDA_ONE_STEP ? 32 : 8; /* of a stream, a thread has several eights on their way */
+    return qs__cuda_launch(kernel, 0, qs__cuda_blocks(kernel->cuda, job.src.count, QS__CUDA_THREADS, each), QS__CUDA_THREADS, 0, &job);
 }
 
 qs_status qs__cuda_build_dequantize(qs__cuda_kernel *kernel) {

@@ -3,7 +3,7 @@
 #include "cuda/draws.cuh"
 #include "cuda/hadamard.cuh"
 #include "cuda/quantize_jobs.h"
-#include "cuda/values.cuh"
+#include "cuda/stream.cuh"
 
 /* ---- Steps of columns ------------------------------------------------------------------------------------------------------------- */
 
@@ -73,13 +73,27 @@ QS_CUDA_DEVICE void factors_find(const qs__cuda_quantize_job &job, int64_t i, fl
     }
 }
 
-/* Two eights are on their way together. */
+/* What training quantizes all the time, values of 16 bits with one step, is a stream; of others two eights are on their way together. */
 template <int rounding> QS_CUDA_DEVICE void quantize_all(const qs__cuda_quantize_job &job) {
     constexpr int AHEAD = 2;
     const fixed_range range = fixed_range_of(job.dst.format);
     const float shared = job.steps == QS__CUDA_ONE_STEP ? row_factor(job, 0, thread_number() == 0) : 0.0f;
     const int64_t stride = 8 * thread_count();
-    for (int64_t first = 8 * thread_number(); first < job.src.count; first += AHEAD * stride) {
+    int64_t taken = 0;
+    if constexpr (rounding == QS_NEAREST_EVEN || rounding == QS_STOCHASTIC) {
+        qs__cuda_draws draws = job.draws;
+        draws.gap = 0;
+        with_half_kind(job.steps == QS__CUDA_ONE_STEP && !job.draws.gap ? job.src.format.kind : QS__CUDA_FLOAT, [&](auto kind) {
+            taken = stream<decltype(kind)::value, QS__CUDA_INTEGER>(job.src, job.dst, [&](int64_t i, const float *x, uint32_t *code) {
+                uint32_t half[8] = {0};
+                if (rounding == QS_STOCHASTIC) draw_halves(draws, i, half);
+                QS_CUDA_UNROLL
+                for (int j = 0; j < 8; j++)
+                    code[j] = (uint32_t)quantize_scaled<rounding>(range, x[j] * shared, half[j]);
+            });
+        });
+    }
+    for (int64_t first = taken + 8 * thread_number(); first < job.src.count; first += AHEAD * stride) {
         float x[AHEAD][8];
         QS_CUDA_UNROLL
         for (int e = 0; e < AHEAD; e++)
@@ -100,7 +114,7 @@ template <int rounding> QS_CUDA_DEVICE void quantize_all(const qs__cuda_quantize
     }
 }
 
-QS_CUDA_GLOBAL(quantize, qs__cuda_quantize_job) {
+QS_CUDA_RESIDENT(quantize, qs__cuda_quantize_job, STREAM_THREADS, STREAM_BLOCKS) {
     with_rounding(job.rounding, [&](auto rounding) { quantize_all<decltype(rounding)::value>(job); });
 }
 
@@ -144,24 +158,30 @@ QS_CUDA_DEVICE void values_find(const qs__cuda_dequantize_job &job, int64_t i, f
 
 QS_CUDA_GLOBAL(dequantize, qs__cuda_dequantize_job) {
     const float shared = *pointer<const float>(job.step);
-    const int64_t stride = 8 * thread_count();
-    for (int64_t first = 8 * thread_number(); first < job.src.count; first += QS__CUDA_EIGHTS * stride) {
-        float x[QS__CUDA_EIGHTS][8];
-        QS_CUDA_UNROLL
-        for (int e = 0; e < QS__CUDA_EIGHTS; e++)
-            value_load8_kind<QS__CUDA_INTEGER>(job.src, first + e * stride, x[e]);
-        QS_CUDA_UNROLL
-        for (int e = 0; e < QS__CUDA_EIGHTS; e++) {
-            const int64_t i = first + e * stride;
-            if (i >= job.src.count) break;
-            if (job.steps == QS__CUDA_ONE_STEP) {
-                QS_CUDA_UNROLL
-                for (int j = 0; j < 8; j++)
-                    x[e][j] *= shared;
-            } else {
-                values_find(job, i, shared, x[e]);
-            }
-            value_store8(job.dst, i, x[e]);
+    int64_t taken = 0;
+    const auto flow = [&](auto to) {
+        constexpr int TO = decltype(to)::value, WIDTH = stream_width<TO>;
+        taken = stream<QS__CUDA_INTEGER, TO>(job.src, job.dst, [&](int64_t, float *x, uint32_t *code) {
+            QS_CUDA_UNROLL
+            for (int j = 0; j < WIDTH; j++)
+                x[j] *= shared;
+            stream_codes<TO>(job.dst.format, x, code);
+        });
+    };
+    if (job.steps == QS__CUDA_ONE_STEP) {
+        if (job.dst.format.kind == QS__CUDA_FP32) flow(constant<QS__CUDA_FP32>());
+        with_half_kind(job.dst.format.kind, flow);
+    }
+    for (int64_t i = taken + 8 * thread_number(); i < job.src.count; i += 8 * thread_count()) {
+        float x[8];
+        value_load8_kind<QS__CUDA_INTEGER>(job.src, i, x);
+        if (job.steps == QS__CUDA_ONE_STEP) {
+            QS_CUDA_UNROLL
+            for (int j = 0; j < 8; j++)
+                x[j] *= shared;
+        } else {
+            values_find(job, i, shared, x);
         }
+        value_store8(job.dst, i, x);
     }
 }
