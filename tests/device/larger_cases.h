@@ -195,6 +195,9 @@ static const char *const larger_cases[] = {
     "class_token/backward diff_dst=fp32[9,300,129] diff_src=fp32[9,300,128] diff_weights=fp32[1,300]",
     "gelu/forward src=fp32[9,300,129] dst=bf16[9,300,129] absmax=fp32[1] approximate=1",
     /* beyond a piece of a stream, in formats that have one */
+    "gelu/forward src=bf16[9,37,129] dst=bf16[9,37,129] absmax=fp32[1]",
+    "gelu/backward src=fp16[9,37,129] diff_dst=fp16[9,37,129] diff_src=fp16[9,37,129]",
+    "silu/backward src=bf16[9,37,129] diff_dst=bf16[9,37,129] diff_src=bf16[9,37,129] absmax=fp32[1]",
     "dropout/forward src=bf16[9,37,129] dst=bf16[9,37,129] probability=0.1 batched",
     "dropout/backward diff_dst=fp16[9,37,129] diff_src=fp16[9,37,129] probability=0.5",
     "cast/forward src=bf16[9,37,129] dst=fp32[9,37,129]", "cast/forward src=fp16[9,37,129] dst=fp32[9,37,129]",

@@ -5,6 +5,7 @@
 
 #include "cuda/beside.cuh"
 #include "cuda/logistic.cuh"
+#include "cuda/stream.cuh"
 
 #include <math.h>
 
@@ -69,16 +70,16 @@ struct hyperbolic_tangent {
 };
 
 /* The others, `c` their constants. */
-#define CURVE(name, of_value, of_slope)                                              \
-    struct name {                                                                    \
-        static QS_CUDA_DEVICE_MEMBER float value(float x, const float *c) {          \
-            (void)c;                                                                 \
-            return of_value;                                                         \
-        }                                                                            \
-        static QS_CUDA_DEVICE_MEMBER float slope(float x, const float *c) {          \
-            (void)c, (void)x;                                                        \
-            return of_slope;                                                         \
-        }                                                                            \
+#define CURVE(name, of_value, of_slope)                                     \
+    struct name {                                                           \
+        static QS_CUDA_DEVICE_MEMBER float value(float x, const float *c) { \
+            (void)c;                                                        \
+            return of_value;                                                \
+        }                                                                   \
+        static QS_CUDA_DEVICE_MEMBER float slope(float x, const float *c) { \
+            (void)c, (void)x;                                               \
+            return of_slope;                                                \
+        }                                                                   \
     };
 
 QS_CUDA_DEVICE float between(float x, float least, float most) {
@@ -115,9 +116,8 @@ CURVE(power_of, powf(x, c[0]), c[0] * powf(x, c[0] - 1))
 CURVE(clipped, between(x, c[0], c[1]), (x > c[0] && x < c[1] ? 1.0f : 0.0f))
 
 /* Behind the last element zeros are read, and are to stay zeros: what a function makes of them must not be seen. */
-template <typename curve> QS_CUDA_DEVICE void forward(const qs__elementwise_job &job) {
-    uint32_t seen = 0;
-    for (int64_t i = 8 * thread_number(); i < job.src.count; i += 8 * thread_count()) {
+template <typename curve> QS_CUDA_DEVICE void forward(const qs__elementwise_job &job, int64_t taken = 0, uint32_t seen = 0) {
+    for (int64_t i = taken + 8 * thread_number(); i < job.src.count; i += 8 * thread_count()) {
         float x[8];
         value_load8(job.src, i, x);
         QS_CUDA_UNROLL
@@ -129,9 +129,8 @@ template <typename curve> QS_CUDA_DEVICE void forward(const qs__elementwise_job 
     absmax_deliver(job.absmax, job.dst.format, seen);
 }
 
-template <typename curve> QS_CUDA_DEVICE void backward(const qs__elementwise_job &job) {
-    uint32_t seen = 0;
-    for (int64_t i = 8 * thread_number(); i < job.src.count; i += 8 * thread_count()) {
+template <typename curve> QS_CUDA_DEVICE void backward(const qs__elementwise_job &job, int64_t taken = 0, uint32_t seen = 0) {
+    for (int64_t i = taken + 8 * thread_number(); i < job.src.count; i += 8 * thread_count()) {
         float x[8], diff[8];
         value_load8(job.src, i, x);
         value_load8(job.diff, i, diff);
@@ -144,6 +143,49 @@ template <typename curve> QS_CUDA_DEVICE void backward(const qs__elementwise_job
     absmax_deliver(job.absmax, job.dst.format, seen);
 }
 
+/* Both as streams, where all operands are of one kind of 16 bits: of what a transformer has between each two of its products. */
+template <typename curve> QS_CUDA_DEVICE void forward_stream(const qs__elementwise_job &job) {
+    uint32_t seen = 0;
+    int64_t taken = 0;
+    with_half_kind(job.src.format.kind == job.dst.format.kind ? job.src.format.kind : QS__CUDA_FLOAT, [&](auto kind) {
+        constexpr int KIND = decltype(kind)::value;
+        taken = stream<KIND, KIND>(job.src, job.dst, [&](int64_t, float *x, uint32_t *code) {
+            QS_CUDA_UNROLL
+            for (int k = 0; k < 8; k++)
+                x[k] = curve::value(x[k], job.constant);
+            absmax_see8(job.absmax, seen, x);
+            stream_codes<KIND>(job.dst.format, x, code);
+        });
+    });
+    forward<curve>(job, taken, seen);
+}
+
+template <typename curve> QS_CUDA_DEVICE void backward_stream(const qs__elementwise_job &job) {
+    const qs__cuda_values *const from[2] = {&job.src, &job.diff};
+    const bool alike = job.src.format.kind == job.dst.format.kind && job.diff.format.kind == job.dst.format.kind;
+    uint32_t seen = 0;
+    int64_t taken = 0;
+    with_half_kind(alike ? job.dst.format.kind : QS__CUDA_FLOAT, [&](auto kind) {
+        constexpr int KIND = decltype(kind)::value;
+        taken = stream_of<KIND, KIND, 2>(from, job.dst, [&](int64_t, float(&x)[2][8], uint32_t *code) {
+            QS_CUDA_UNROLL
+            for (int k = 0; k < 8; k++)
+                x[0][k] = x[1][k] * curve::slope(x[0][k], job.constant);
+            absmax_see8(job.absmax, seen, x[0]);
+            stream_codes<KIND>(job.dst.format, x[0], code);
+        });
+    });
+    backward<curve>(job, taken, seen);
+}
+
+#define ACTIVATION_STREAM(name, curve)                                                      \
+    QS_CUDA_RESIDENT(name, qs__elementwise_job, STREAM_THREADS, STREAM_BLOCKS) {            \
+        forward_stream<curve>(job);                                                         \
+    }                                                                                       \
+    QS_CUDA_RESIDENT(name##_gradient, qs__elementwise_job, STREAM_THREADS, STREAM_BLOCKS) { \
+        backward_stream<curve>(job);                                                        \
+    }
+
 #define ACTIVATION(name, curve)                            \
     QS_CUDA_GLOBAL(name, qs__elementwise_job) {            \
         forward<curve>(job);                               \
@@ -152,9 +194,9 @@ template <typename curve> QS_CUDA_DEVICE void backward(const qs__elementwise_job
         backward<curve>(job);                              \
     }
 
-ACTIVATION(qs__gelu, gelu)
-ACTIVATION(qs__gelu_by_tanh, gelu_by_tanh)
-ACTIVATION(qs__silu, silu)
+ACTIVATION_STREAM(qs__gelu, gelu)
+ACTIVATION_STREAM(qs__gelu_by_tanh, gelu_by_tanh)
+ACTIVATION_STREAM(qs__silu, silu)
 ACTIVATION(qs__tanh, hyperbolic_tangent)
 ACTIVATION(qs__sigmoid, logistic)
 ACTIVATION(qs__hard_sigmoid, hard_sigmoid)

@@ -9,14 +9,17 @@
 
 enum { THREADS = 256 };
 
-/* Elements that a thread of a stream (stream.cuh) takes at a time, by the number of operands that it reads. */
+enum { STREAMS }; /* of kernel->plan: whether values of 16 bits are a stream (stream.cuh) */
+
+/* Elements that a thread of a stream takes at a time, by the number of operands that it reads. */
 static int stream_each(const qs__cuda_values *dst, int sources) {
     return dst->format.bits == 16 ? 32 / sources : 8;
 }
 
 static qs_status launch(qs__cuda_kernel *kernel, qs__elementwise_job *job) {
+    const int each = kernel->plan[STREAMS] ? stream_each(&job->dst, job->diff.at ? 2 : 1) : 8;
     QS_TRY(qs__cuda_absmax_clear(kernel, &job->absmax));
-    return qs__cuda_launch(kernel, 0, qs__cuda_blocks(kernel->cuda, job->dst.count, THREADS, 8), THREADS, 0, job);
+    return qs__cuda_launch(kernel, 0, qs__cuda_blocks(kernel->cuda, job->dst.count, THREADS, each), THREADS, 0, job);
 }
 
 /* ---- relu ---- */
@@ -114,6 +117,7 @@ static qs_status run_activation(qs__cuda_kernel *kernel, const qs_run *run) {
 }
 
 qs_status qs__cuda_build_activation(qs__cuda_kernel *kernel) {
+    kernel->plan[STREAMS] = kernel->one.op == qs_op_of("gelu") || kernel->one.op == qs_op_of("silu");
     kernel->run = run_activation;
     return own_of_operator(kernel, kernel->one.attributes.approximate > 0 ? "_by_tanh" : "");
 }
