@@ -36,6 +36,14 @@ typedef struct qs__group {
     qs_status (*sum)(void *state, int queue, const qs_location *at, int64_t count);
 } qs__group;
 
+/* Runs of kernels as one. Arguments are checked; `kernel` is what prepare gave, `run` one of each. */
+typedef struct qs__recorder {
+    qs_records (*records)(const void *state);
+    qs_status (*make)(void *state, int kernels, void *const *kernel, const qs_run *run, void **recording);
+    qs_status (*run)(void *recording, const qs_run *run);
+    void (*release)(void *recording);
+} qs__recorder;
+
 typedef struct qs__backend {
     const char *name;
     /* Opens with checked options; *state is what the other functions receive. */
@@ -56,8 +64,9 @@ typedef struct qs__backend {
     double (*peak)(void *state, const qs_format *format); /* NULL: not known */
     /* NULL: the backend is one device, which is there. */
     qs_status (*list)(int capacity, qs_device_listing *out, int *count);
-    const qs__stage *stage; /* NULL: memory of the host, and everything is done when a call returns */
-    const qs__group *group; /* NULL: what lies in several devices is added up by the host */
+    const qs__stage *stage;       /* NULL: memory of the host, and everything is done when a call returns */
+    const qs__group *group;       /* NULL: what lies in several devices is added up by the host */
+    const qs__recorder *recorder; /* NULL: kernels are run one by one */
 } qs__backend;
 
 /* memory.c: an open device, and a piece of its memory */

@@ -310,6 +310,49 @@ void qs_device_trim(qs_device *device) {
     if (device->backend->trim) device->backend->trim(device->state);
 }
 
+/* ---- Recordings ---- */
+
+struct qs_recording {
+    const qs__recorder *recorder;
+    void *state;
+};
+
+qs_records qs_device_records(const qs_device *device) {
+    const qs__recorder *recorder = device->backend->recorder;
+    return recorder ? recorder->records(device->state) : QS_RECORDS_NEVER;
+}
+
+qs_status qs_recording_make(int kernels, qs_kernel *const *kernel, const qs_run *run, qs_recording **out) {
+    const qs_device *device = kernel[0]->device;
+    void **states = NULL;
+    qs_recording *recording = NULL;
+    qs_status status;
+    if (qs_device_records(device) == QS_RECORDS_NEVER)
+        return qs_fail(QS_UNSUPPORTED, "the device %s records no runs of kernels", device->backend->name);
+    QS_TRY(qs_allocate((size_t)kernels, sizeof *states, &states));
+    for (int i = 0; i < kernels; i++)
+        states[i] = kernel[i]->state;
+    QS_GOTO(qs_allocate(1, sizeof *recording, &recording));
+    recording->recorder = device->backend->recorder;
+    QS_GOTO(recording->recorder->make(device->state, kernels, states, run, &recording->state));
+    *out = recording;
+    recording = NULL;
+done:
+    free(recording);
+    free(states);
+    return status;
+}
+
+qs_status qs_recording_run(qs_recording *recording, const qs_run *run) {
+    return recording->recorder->run(recording->state, run);
+}
+
+void qs_recording_release(qs_recording *recording) {
+    if (!recording) return;
+    recording->recorder->release(recording->state);
+    free(recording);
+}
+
 #ifndef QS_WITH_CPU
 /* ---- Single products: cpu/single_product.c where there is a device cpu ---- */
 

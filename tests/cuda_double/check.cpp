@@ -115,6 +115,50 @@ static void run(int way) {
     CHECK(launch(way, THREADS, THREADS * sizeof(float), stream[0]) == CUDA_SUCCESS && cuStreamSynchronize(stream[0]) == CUDA_SUCCESS);
 }
 
+/* A graph of one kernel, and a copy of what it wrote. */
+struct recorded {
+    CUgraph graph;
+    CUgraphNode node; /* of the kernel */
+    CUgraphExec ready;
+};
+
+static recorded record() {
+    CUstreamCaptureStatus status;
+    const CUgraphNode *last = nullptr;
+    const CUgraphEdgeData *edge = nullptr;
+    cuuint64_t id;
+    size_t count = 0;
+    recorded out;
+    CHECK(cuStreamBeginCapture(stream[0], CU_STREAM_CAPTURE_MODE_RELAXED) == CUDA_SUCCESS);
+    CHECK(launch(0, THREADS, THREADS * sizeof(float), stream[0]) == CUDA_SUCCESS);
+    CHECK(cuStreamGetCaptureInfo(stream[0], &status, &id, &out.graph, &last, &edge, &count) == CUDA_SUCCESS);
+    CHECK(status == CU_STREAM_CAPTURE_STATUS_ACTIVE && count == 1);
+    out.node = *last;
+    CHECK(cuMemcpyDtoDAsync_v2(memory + BYTES / 2 + 8, memory + BYTES / 2, 8, stream[0]) == CUDA_SUCCESS);
+    CHECK(cuStreamEndCapture(stream[0], &out.graph) == CUDA_SUCCESS);
+    CHECK(cuGraphInstantiate(&out.ready, out.graph, 0) == CUDA_SUCCESS);
+    return out;
+}
+
+/* The next launches sum so many numbers. */
+static CUresult count_set(CUgraphExec ready, CUgraphNode node, int count) {
+    check_job job = {memory, memory + BYTES / 2, count, 0};
+    void *parameters[] = {&job};
+    CUDA_KERNEL_NODE_PARAMS to = {};
+    to.func = function;
+    to.gridDimX = 2, to.gridDimY = to.gridDimZ = 1;
+    to.blockDimX = THREADS, to.blockDimY = to.blockDimZ = 1;
+    to.sharedMemBytes = THREADS * sizeof(float);
+    to.kernelParams = parameters;
+    const CUresult result = cuGraphExecKernelNodeSetParams(ready, node, &to);
+    job.count = 0; /* it was copied */
+    return result;
+}
+
+static void graphs_end(const recorded &one) {
+    CHECK(cuGraphExecDestroy(one.ready) == CUDA_SUCCESS && cuGraphDestroy(one.graph) == CUDA_SUCCESS);
+}
+
 /* ---- What holds ---------------------------------------------------------------------------------------------------------------------- */
 
 static void works() {
@@ -135,6 +179,19 @@ static void works() {
     CHECK(cuStreamSynchronize(stream[1]) == CUDA_SUCCESS && cuEventQuery(event) == CUDA_SUCCESS);
     CHECK(pinned[0] + pinned[1] == 1000);
     CHECK(cuEventDestroy_v2(event) == CUDA_SUCCESS);
+    size_t offset = 1, bytes = 0;
+    CHECK(cuFuncGetParamInfo(function, 0, &offset, &bytes) == CUDA_SUCCESS && offset == 0 && bytes == sizeof(check_job));
+    CHECK(cuFuncGetParamInfo(function, 1, &offset, &bytes) == CUDA_ERROR_INVALID_VALUE);
+    CHECK(cuMemsetD8Async(memory + BYTES / 2, 0, 16, stream[0]) == CUDA_SUCCESS);
+    const recorded all = record();
+    float *result = reinterpret_cast<float *>(memory + BYTES / 2);
+    CHECK(cuStreamSynchronize(stream[0]) == CUDA_SUCCESS && result[0] + result[1] == 0); /* nothing was run */
+    CHECK(cuGraphLaunch(all.ready, stream[0]) == CUDA_SUCCESS && result[0] + result[1] == 0);
+    CHECK(count_set(all.ready, all.node, 10) == CUDA_SUCCESS); /* what is queued keeps its job */
+    CHECK(cuStreamSynchronize(stream[0]) == CUDA_SUCCESS && result[0] + result[1] == 1000 && result[2] + result[3] == 1000);
+    CHECK(cuGraphLaunch(all.ready, stream[0]) == CUDA_SUCCESS && cuStreamSynchronize(stream[0]) == CUDA_SUCCESS);
+    CHECK(result[0] + result[1] == 10 && result[2] + result[3] == 10);
+    graphs_end(all);
     CUmemGenericAllocationHandle large;
     CHECK(cuMemCreate(&large, (size_t)1 << 40, &kind, 0) == CUDA_ERROR_OUT_OF_MEMORY);
     CHECK(cuModuleGetFunction(&function, module, "of another name") == CUDA_ERROR_NOT_FOUND);
@@ -175,6 +232,10 @@ static void ends() {
     CHECK(cuMemAddressFree(memory, 4 * BYTES) == CUDA_SUCCESS);
     CHECK(cuStreamDestroy_v2(stream[0]) == CUDA_SUCCESS && cuStreamDestroy_v2(stream[1]) == CUDA_SUCCESS);
     CHECK(cuDevicePrimaryCtxRelease_v2(0) == CUDA_SUCCESS);
+}
+
+static void capture() {
+    cuStreamBeginCapture(stream[0], CU_STREAM_CAPTURE_MODE_RELAXED);
 }
 
 /* ---- What ends the process --------------------------------------------------------------------------------------------------------------- */
@@ -220,6 +281,38 @@ static const struct {
      [] { cuCtxSetCurrent(context_of(part_make(8, 8))), qs_double_check_multiprocessors("here", 0); }},
     {"no context is current", [] { cuCtxSetCurrent(nullptr), cuStreamSynchronize(stream[0]); }},
     {"left are 2 streams, 0 events, 1 modules", [] { cuDevicePrimaryCtxRelease_v2(0); }},
+    {"2 graphs", [] { record(), cuDevicePrimaryCtxRelease_v2(0); }},
+    {"cuStreamSynchronize: the stream captures", [] { capture(), cuStreamSynchronize(stream[0]); }},
+    {"cuStreamDestroy: the stream captures", [] { capture(), cuStreamDestroy_v2(stream[0]); }},
+    {"cuMemcpyHtoDAsync: the stream captures", [] { capture(), cuMemcpyHtoDAsync_v2(memory, pinned, 4, stream[0]); }},
+    {"cuMemcpyDtoHAsync: the stream captures", [] { capture(), cuMemcpyDtoHAsync_v2(pinned, memory, 4, stream[0]); }},
+    {"the stream captures already", [] { capture(), capture(); }},
+    {"cuGraphLaunch: the stream captures",
+     [] {
+         const recorded one = record();
+         capture(), cuGraphLaunch(one.ready, stream[0]);
+     }},
+    {"the stream does not capture",
+     [] {
+         CUgraph graph;
+         cuStreamEndCapture(stream[0], &graph);
+     }},
+    {"is no graph that can be launched",
+     [] {
+         const recorded one = record();
+         graphs_end(one), cuGraphLaunch(one.ready, stream[0]);
+     }},
+    {"is no graph",
+     [] {
+         const recorded one = record();
+         cuGraphDestroy(one.graph), count_set(one.ready, one.node, 1);
+     }},
+    {"a node of another graph",
+     [] {
+         const recorded one = record(), other = record();
+         count_set(one.ready, other.node, 1);
+     }},
+    {"a graph has kernels of it", [] { record(), cuModuleUnload(module); }},
 };
 
 static bool ends_with(void (*misuse)(), const char *message) {

@@ -5,7 +5,8 @@
  * 0xa5 in every byte. Work is put off: a stream does what was put into it when somebody waits for it, or asks again whether it is done. So a
  * wait that is missing shows in wrong results. QSYNC_DOUBLE_EAGER=1 does everything at once, QSYNC_DOUBLE_ORDER=reverse runs the last threads
  * first, QSYNC_DOUBLE_MEMORY is how many bytes the device has, QSYNC_DOUBLE_CAPABILITY its capability (90), QSYNC_DOUBLE_DEVICES how many
- * there are (1), QSYNC_DOUBLE_DRIVER the CUDA version that it speaks (13000), QSYNC_DOUBLE_LOG=1 tells on stderr what is done.
+ * there are (1), QSYNC_DOUBLE_DRIVER the CUDA version that it speaks (13000), QSYNC_DOUBLE_LOG=1 tells on stderr what is done;
+ * QSYNC_DOUBLE_GRAPHS=none: no stream captures, =fixed: graphs cannot be changed.
  *
  * What CUDA answers with an error where a program can go on is an error here (no memory, an event that is not reached); misuse, which there
  * is often left undefined, ends the process and says what it was. */
@@ -189,7 +190,7 @@ API CUresult cuCtxSetCurrent(CUcontext context) {
 
 /* ---- Streams and events --------------------------------------------------------------------------------------------------------- */
 
-struct mark { /* an event as it was recorded once */
+struct inside::mark {
     CUstream stream;
     bool reached;
     double seconds;
@@ -199,19 +200,6 @@ struct CUevent_st {
     CUcontext context;
     bool timed;
     std::shared_ptr<mark> last;
-};
-
-struct item {
-    std::string what;
-    std::function<void()> work;
-    std::shared_ptr<mark> reaches, follows;
-    CUmodule module; /* that a kernel is of */
-};
-
-struct CUstream_st {
-    CUcontext context;
-    std::deque<item> queue;
-    bool runs; /* somebody is at work in it */
 };
 
 static std::set<CUstream> streams;
@@ -228,6 +216,11 @@ void qs_double_check_stream(const char *what, CUstream stream) {
     if (!stream) qs_shim_fail("%s: the default stream", what);
     if (!streams.count(stream)) qs_shim_fail("%s: %p is no stream", what, (void *)stream);
     if (stream->context != current) qs_shim_fail("%s: a stream of another context", what);
+}
+
+/* What a graph cannot be made of, or what ends capturing. */
+static void check_plain(const char *what, CUstream stream) {
+    if (stream->captures) qs_shim_fail("%s: the stream captures", what);
 }
 
 static void check_event(const char *what, CUevent event) {
@@ -283,8 +276,12 @@ static void drain(CUstream stream) {
         step(stream);
 }
 
-static void put(CUstream stream, item one) {
+void inside::put(CUstream stream, item one) {
     static const bool eager = setting("QSYNC_DOUBLE_EAGER", 0) != 0;
+    if (stream->captures) {
+        capture(stream->captures, std::move(one));
+        return;
+    }
     stream->queue.push_back(std::move(one));
     if (eager) drain(stream);
 }
@@ -303,7 +300,7 @@ void inside::check_idle(const char *function) {
 }
 
 CUstream inside::stream_make(CUcontext context) {
-    CUstream stream = new CUstream_st{context, {}, false};
+    CUstream stream = new CUstream_st{context, {}, false, nullptr};
     streams.insert(stream);
     context->streams.insert(stream);
     return stream;
@@ -319,6 +316,7 @@ API CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int) {
 API CUresult cuStreamDestroy_v2(CUstream stream) {
     ENTER_CONTEXT("cuStreamDestroy");
     qs_double_check_stream(function, stream);
+    check_plain(function, stream);
     drain(stream);
     streams.erase(stream);
     stream->context->streams.erase(stream);
@@ -329,6 +327,7 @@ API CUresult cuStreamDestroy_v2(CUstream stream) {
 API CUresult cuStreamSynchronize(CUstream stream) {
     ENTER_CONTEXT("cuStreamSynchronize");
     qs_double_check_stream(function, stream);
+    check_plain(function, stream);
     drain(stream);
     return CUDA_SUCCESS;
 }
@@ -336,6 +335,7 @@ API CUresult cuStreamSynchronize(CUstream stream) {
 API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
     ENTER_CONTEXT("cuStreamWaitEvent");
     qs_double_check_stream(function, stream);
+    check_plain(function, stream);
     check_event(function, event);
     if (flags) return CUDA_ERROR_INVALID_VALUE;
     if (event->last && !event->last->reached) put(stream, {"wait for an event", nullptr, nullptr, event->last, nullptr});
@@ -364,6 +364,7 @@ API CUresult cuEventRecord(CUevent event, CUstream stream) {
     ENTER_CONTEXT("cuEventRecord");
     check_event(function, event);
     qs_double_check_stream(function, stream);
+    check_plain(function, stream);
     event->last = std::make_shared<mark>(mark{stream, false, 0});
     put(stream, {"record of an event", nullptr, event->last, nullptr, nullptr});
     return CUDA_SUCCESS;
@@ -406,6 +407,7 @@ static void *host(CUdeviceptr at) {
 API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream) {
     ENTER_CONTEXT("cuMemcpyHtoDAsync");
     qs_double_check_stream(function, stream);
+    check_plain(function, stream);
     qs_double_check_memory(function, to, bytes);
     if (lies_in_pinned(reinterpret_cast<CUdeviceptr>(from), bytes)) {
         put(stream, {function, [=] { memcpy(host(to), from, bytes); }, nullptr, nullptr, nullptr});
@@ -420,6 +422,7 @@ API CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes
 API CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream) {
     ENTER_CONTEXT("cuMemcpyDtoHAsync");
     qs_double_check_stream(function, stream);
+    check_plain(function, stream);
     qs_double_check_memory(function, from, bytes);
     const std::string what = std::string(function) + " of " + std::to_string(bytes) + " bytes";
     put(stream, {what, [=] { memcpy(to, host(from), bytes); }, nullptr, nullptr, nullptr});
@@ -476,6 +479,7 @@ API CUresult cuModuleUnload(CUmodule module) {
     for (CUstream stream : streams)
         for (const item &one : stream->queue)
             if (one.module == module) qs_shim_fail("%s: %s of it is queued", function, one.what.c_str());
+    if (is_in_graphs(module)) qs_shim_fail("%s: a graph has kernels of it", function);
     for (const auto &one : module->functions)
         functions.erase(one.second.get());
     modules.erase(module);
@@ -511,31 +515,48 @@ API CUresult cuFuncSetAttribute(CUfunction kernel, CUfunction_attribute attribut
     return CUDA_SUCCESS;
 }
 
-API CUresult cuLaunchKernel(CUfunction kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
-                            unsigned block_z, unsigned shared_bytes, CUstream stream, void **parameters, void **extra) {
-    ENTER_CONTEXT("cuLaunchKernel");
+/* Its only parameter is a job. */
+API CUresult cuFuncGetParamInfo(CUfunction kernel, size_t index, size_t *offset, size_t *bytes) {
+    ENTER_CONTEXT("cuFuncGetParamInfo");
     check_function(function, kernel);
-    qs_double_check_stream(function, stream);
+    if (index > 0) return CUDA_ERROR_INVALID_VALUE;
+    *offset = 0;
+    if (bytes) *bytes = qs_shim_job_bytes(kernel->kernel);
+    return CUDA_SUCCESS;
+}
+
+item inside::kernel_item(const char *function, CUfunction kernel, const unsigned grid[3], const unsigned block[3], unsigned shared_bytes,
+                         void **parameters, void **extra) {
+    check_function(function, kernel);
     const char *name = kernel->name.c_str();
     if (!parameters || !parameters[0] || extra) qs_shim_fail("%s: %s without its job", function, name);
-    if (!grid_x || !grid_y || !grid_z || grid_x > 0x7fffffff || grid_y > 65535 || grid_z > 65535)
-        qs_shim_fail("%s: %s: a grid of %u x %u x %u blocks", function, name, grid_x, grid_y, grid_z);
-    const uint64_t threads = (uint64_t)block_x * block_y * block_z;
-    if (threads == 0 || threads > MOST_THREADS || block_z > 64)
-        qs_shim_fail("%s: %s: a block of %u x %u x %u threads", function, name, block_x, block_y, block_z);
+    if (!grid[0] || !grid[1] || !grid[2] || grid[0] > 0x7fffffff || grid[1] > 65535 || grid[2] > 65535)
+        qs_shim_fail("%s: %s: a grid of %u x %u x %u blocks", function, name, grid[0], grid[1], grid[2]);
+    const uint64_t threads = (uint64_t)block[0] * block[1] * block[2];
+    if (threads == 0 || threads > MOST_THREADS || block[2] > 64)
+        qs_shim_fail("%s: %s: a block of %u x %u x %u threads", function, name, block[0], block[1], block[2]);
     if (shared_bytes > (unsigned)(kernel->most_shared > PLAIN_SHARED ? kernel->most_shared : PLAIN_SHARED))
         qs_shim_fail("%s: %s: %u bytes of shared memory, %d may be asked for", function, name, shared_bytes, kernel->most_shared);
     const std::string job(static_cast<const char *>(parameters[0]), qs_shim_job_bytes(kernel->kernel));
     const qs_shim_kernel *found = kernel->kernel;
-    put(stream, {std::string("kernel ") + name,
-                 [=] {
-                     alignas(64) char aligned[4096];
-                     if (job.size() > sizeof aligned) qs_shim_fail("a job of %zu bytes: more than kernels can be given", job.size());
-                     memcpy(aligned, job.data(), job.size());
-                     const unsigned grid[3] = {grid_x, grid_y, grid_z}, block[3] = {block_x, block_y, block_z};
-                     qs_shim_run(found, aligned, grid, block, shared_bytes);
-                 },
-                 nullptr, nullptr, kernel->module});
+    const unsigned extents[6] = {grid[0], grid[1], grid[2], block[0], block[1], block[2]};
+    return {std::string("kernel ") + name,
+            [=] {
+                alignas(64) char aligned[4096];
+                if (job.size() > sizeof aligned) qs_shim_fail("a job of %zu bytes: more than kernels can be given", job.size());
+                memcpy(aligned, job.data(), job.size());
+                qs_shim_run(found, aligned, extents, extents + 3, shared_bytes);
+            },
+            nullptr, nullptr, kernel->module};
+}
+
+API CUresult cuLaunchKernel(CUfunction kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+                            unsigned block_z, unsigned shared_bytes, CUstream stream, void **parameters, void **extra) {
+    ENTER_CONTEXT("cuLaunchKernel");
+    const unsigned grid[3] = {grid_x, grid_y, grid_z}, block[3] = {block_x, block_y, block_z};
+    item one = kernel_item(function, kernel, grid, block, shared_bytes, parameters, extra);
+    qs_double_check_stream(function, stream);
+    put(stream, std::move(one));
     return CUDA_SUCCESS;
 }
 
@@ -551,8 +572,11 @@ API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
     size_t left_pinned = pinned_pieces();
     for (const CUctx_st &other : contexts)
         if (other.retained > 0) left_pinned = 0; /* they may be its */
-    if (!context->streams.empty() || !context->events.empty() || !context->modules.empty() || memory_used(device) || left_pinned)
-        qs_shim_fail("%s: left are %zu streams, %zu events, %zu modules, %zu bytes of the device and %zu pieces of pinned memory", function,
-                     context->streams.size(), context->events.size(), context->modules.size(), memory_used(device), left_pinned);
+    if (!context->streams.empty() || !context->events.empty() || !context->modules.empty() || context->graphs || memory_used(device) ||
+        left_pinned)
+        qs_shim_fail(
+            "%s: left are %zu streams, %zu events, %zu modules, %d graphs, %zu bytes of the device and %zu pieces of pinned memory",
+            function, context->streams.size(), context->events.size(), context->modules.size(), context->graphs, memory_used(device),
+            left_pinned);
     return CUDA_SUCCESS;
 }

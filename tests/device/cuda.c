@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The device cuda on every operator's case list: every candidate against the reference, within derived tolerances, guards intact, operands
- * that may only be read as they were, equal bits in a second run and in other memory; what is no ordinary number; data that kernels
- * complain of; and what it refuses, which must be known here.
+ * that may only be read as they were, equal bits in a second run, in other memory and as a recording; what is no ordinary number; data that
+ * kernels complain of; and what it refuses, which must be known here.
  *
  * All that fails is told, not only the first: cases run in child processes, and behind one that ends, or whose GPU is lost, another
  * goes on. Names of operators as arguments pick their cases: test_device_cuda conv2d linear. Without a double of a GPU
@@ -117,7 +117,34 @@ static void check_equal(const bound *got, const bound *expected, bool written, c
     }
 }
 
-/* Once on one kernel, twice on another whose operands and scratch lie elsewhere. */
+/* What is recorded of a run gives the bits of another one as the kernel itself does: nothing but values of the run differs. */
+static void check_recorded(bound_kernel *kernel, bound_kernel *recorded, bound *fresh, const char *what) {
+    qs_recording *recording = NULL;
+    qs_run other = fresh->run;
+    other.seed++;
+    other.step += 3;
+    other.updates++;
+    other.loss_scale *= 2;
+    other.learning_rate /= 2;
+    bound_share(kernel->data, fresh);
+    bound_share(recorded->data, fresh);
+    kernel_write(recorded);
+    const qs_status status = qs_recording_make(1, &recorded->kernel, &fresh->run, &recording);
+    if (status == QS_UNSUPPORTED && !strcmp(fresh->one.op->name, "resize")) {
+        assert_message("copies between host and device are not recorded"); /* its tables */
+        return;
+    }
+    if (status != QS_OK) fail_msg("%s: %s", what, qs_message());
+    kernel_write(kernel);
+    assert_ok(qs_kernel_run(kernel->kernel, &other));
+    assert_ok(qs_recording_run(recording, &other));
+    kernel_read(kernel);
+    kernel_read(recorded);
+    check_equal(recorded->data, kernel->data, true, what, "of a recording differs");
+    qs_recording_release(recording);
+}
+
+/* Once on one kernel, twice on another whose operands and scratch lie elsewhere, and as a recording. */
 static void check_candidate(const qs_case *one, const qs_kernel_fact *fact, bound *fresh, bound *expected, const char *what) {
     bound got, again;
     bound_kernel first, second;
@@ -135,6 +162,7 @@ static void check_candidate(const qs_case *one, const qs_kernel_fact *fact, boun
         run_or_lost(&second, &again, what);
         check_equal(&again, &got, true, what, "differs between runs");
     }
+    check_recorded(&first, &second, fresh, what);
     kernel_release(&first);
     kernel_release(&second);
     bound_release(&got);

@@ -87,6 +87,7 @@ static qs_status start(const qs_device_options *options, qs__cuda *cuda) {
     const size_t limit = (size_t)options->cuda.memory_bytes;
     cuda->capacity = limit > 0 && limit < total ? limit : total;
     cuda->speed = options->speed;
+    cuda->records = cuda->part ? QS_RECORDS_NEVER : options->cuda.records; /* no graphs of a green context's kernels (docs/cuda.md) */
     QS_TRY(qs_allocate((size_t)qs__cuda_module_count, sizeof *cuda->module, &cuda->module));
     QS_TRY(notes_make(cuda));
     return qs__transfers_open(cuda);
@@ -232,7 +233,7 @@ static qs_status cuda_prepare(void *state, const qs_case *one, const char *name,
     return QS_OK;
 }
 
-static qs_status cuda_run(void *state, const qs_run *run) {
+qs_status qs__cuda_run(void *state, const qs_run *run) {
     qs__cuda_kernel *kernel = state;
     const qs__cuda *cuda = kernel->cuda;
     if (cuda->speed >= 1) return kernel->run(kernel, run);
@@ -300,11 +301,12 @@ const qs__backend qs__device_cuda = {
     .fact = cuda_fact,
     .candidates = cuda_candidates,
     .prepare = cuda_prepare,
-    .run = cuda_run,
+    .run = qs__cuda_run,
     .release = kernel_release,
     .trim = cuda_trim,
     .list = qs__cuda_list,
     .peak = qs__cuda_peak,
     .stage = &qs__cuda_stage,
     .group = &qs__cuda_group,
+    .recorder = &qs__cuda_recorder,
 };

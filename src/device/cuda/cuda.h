@@ -19,6 +19,7 @@ struct qs__cublaslt;
 struct qs__nccl;
 struct qs__cudnn;
 struct qs__transfers;
+struct qs__recording;
 
 typedef struct qs__cuda_kernel qs__cuda_kernel;
 
@@ -49,6 +50,8 @@ typedef struct qs__cuda {
     int complainers;
     const qs__cuda_kernel **complainer; /* (complainers) by number - 1; NULL: free */
     CUdeviceptr clock;                  /* 8 bytes: when the kernel at hand began, of a device that rests */
+    qs_records records;
+    struct qs__recording *recording; /* that is being made, or run again; NULL: none (recording.c) */
 } qs__cuda;
 
 /* ---- Which GPUs there are (gpus.c) --------------------------------------------------------------------------------------------- */
@@ -132,6 +135,8 @@ qs_status qs__cuda_family_ask(qs__cuda *cuda, const char *name);
 qs_status qs__cuda_choose(qs__cuda *cuda, const qs_case *one, const char *name, qs__cuda_kernel *kernel);
 qs_status qs__cuda_candidates(qs__cuda *cuda, const qs_case *one, qs_kernel_fact *out, int *count);
 void qs__cuda_kernel_clear(qs__cuda_kernel *kernel);
+/* Puts a run of a prepared kernel (qs__cuda_kernel) into the queue of kernels, rests included. */
+qs_status qs__cuda_run(void *kernel, const qs_run *run);
 
 /* ---- Memory, queues, events (stage.c, transfers.c) ------------------------------------------------------------------------------ */
 
@@ -156,6 +161,24 @@ qs_status qs__transfers_look(qs__cuda *cuda, int queue, bool *to, CUdeviceptr *a
 /* The number of the last read or look that was put into the queue; all up to a number are brought to where they go: they have arrived. */
 uint64_t qs__transfers_last(const qs__cuda *cuda, int queue);
 void qs__transfers_finish(qs__cuda *cuda, int queue, uint64_t last);
+
+/* ---- Recordings (recording.c) ---------------------------------------------------------------------------------------------------- */
+
+extern const qs__recorder qs__cuda_recorder;
+/* A launch of a kernel of ours: blocks × threads, `shared` bytes of dynamic shared memory, and its job. */
+typedef struct qs__start {
+    CUfunction function;
+    int64_t blocks;
+    int threads, shared;
+    const void *job;
+} qs__start;
+/* Before it: whether nothing is to be launched, since a recording is run again, which then has the job at hand. */
+bool qs__recording_has(const qs__cuda *cuda, const qs__start *start);
+/* Behind it: a recording that is being made takes note. */
+void qs__recording_note(const qs__cuda *cuda, const qs__start *start);
+/* The same of all else that goes into the queue of kernels, before it does: true where it is not to, since a recording is run again.
+ * `what`: all values that it is called with, of which none may depend on the run. */
+bool qs__recording_repeats(const qs__cuda *cuda, const void *what, size_t bytes);
 
 /* ---- The roof (peak.c): qs_device_peak of the device ------------------------------------------------------------------------------ */
 

@@ -406,6 +406,8 @@ void qs__cudnn_pack_release(const qs__cuda *cuda, qs__cudnn_pack *pack) {
 
 qs_status qs__cudnn_run(const qs__cuda_kernel *kernel, const qs__cudnn_plan *plan, const qs__cudnn_pack *pack) {
     const qs__cudnn *library = kernel->cuda->cudnn;
+    const cudnnBackendDescriptor_t called[] = {plan->descriptor, pack->descriptor};
+    if (qs__recording_repeats(kernel->cuda, called, sizeof called)) return QS_OK;
     const cudnnStatus_t result = library->call->execute(library->handle, plan->descriptor, pack->descriptor);
     return result == CUDNN_STATUS_SUCCESS ? QS_OK : complain(library->call, QS_FAILED, result, plan->name);
 }

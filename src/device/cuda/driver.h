@@ -65,7 +65,19 @@
     X(function_attribute, cuFuncSetAttribute, (CUfunction function, CUfunction_attribute attribute, int value))                      \
     X(launch, cuLaunchKernel,                                                                                                        \
       (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z, \
-       unsigned shared_bytes, CUstream stream, void **parameters, void **extra))
+       unsigned shared_bytes, CUstream stream, void **parameters, void **extra))                                                     \
+    X(parameter, cuFuncGetParamInfo, (CUfunction function, size_t index, size_t * offset, size_t * bytes))                           \
+    X(capture_begin, cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode))                                           \
+    X(capture_info, cuStreamGetCaptureInfo_v3,                                                                                       \
+      (CUstream stream, CUstreamCaptureStatus * status, cuuint64_t * id, CUgraph * graph, const CUgraphNode **node,                  \
+       const CUgraphEdgeData **edge, size_t *nodes))                                                                                 \
+    X(capture_end, cuStreamEndCapture, (CUstream stream, CUgraph * graph))                                                           \
+    X(graph_instantiate, cuGraphInstantiateWithFlags, (CUgraphExec * made, CUgraph graph, unsigned long long flags))                 \
+    X(graph_launch, cuGraphLaunch, (CUgraphExec graph, CUstream stream))                                                             \
+    X(graph_kernel_set, cuGraphExecKernelNodeSetParams_v2,                                                                           \
+      (CUgraphExec graph, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *parameters))                                              \
+    X(graph_forget, cuGraphExecDestroy, (CUgraphExec graph))                                                                         \
+    X(graph_destroy, cuGraphDestroy, (CUgraph graph))
 
 typedef struct qs__driver {
 #define QS__DRIVER_MEMBER(member, symbol, parameters) CUresult(*member) parameters;

@@ -4,6 +4,7 @@
 
 #include "cuda/layout.h"
 #include "cuda/operands.h"
+#include "cuda/own.h"
 
 enum { COUNT, LIST, LONGS, EACH }; /* of kernel->plan: offsets in scratch; columns that a thread takes */
 enum { FILL_LISTS, SUM };          /* functions */
@@ -35,7 +36,7 @@ static qs_status run_gradient(qs__cuda_kernel *kernel, const qs_run *run) {
                          .complaint = cuda->complaint_address,
                          .number = kernel->number};
     const size_t counts = (size_t)(job.rows + 1) * sizeof(int32_t);
-    QS_TRY(qs__cuda_check(cuda, cuda->driver->fill(job.count, 0, counts, cuda->stream[QS_QUEUE_KERNELS]), "clearing counts of readers"));
+    QS_TRY(qs__cuda_clear(kernel, job.count, counts));
     QS_TRY(qs__cuda_launch(kernel, FILL_LISTS, qs__cuda_blocks(cuda, job.positions, QS__SUM_THREADS, 1), QS__SUM_THREADS, 0, &job));
     const int64_t tasks = most_long_rows(kernel) * pieces, most = (int64_t)cuda->multiprocessors * LONG_BLOCKS;
     job.long_blocks = tasks < most ? tasks : most;

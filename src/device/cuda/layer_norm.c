@@ -2,6 +2,7 @@
 /* Our own norms of positions (layer_norm.cu): layer norms of every kind, and RMS norms. Short rows of floats are held by lanes of a warp,
  * in one kernel; others take one kernel to find what belongs to a row, and one for every value. */
 #include "cuda/norm.h"
+#include "cuda/own.h"
 #include "cuda/rows.h"
 
 #include <stdlib.h>
@@ -144,10 +145,9 @@ static qs_status run(qs__cuda_kernel *kernel, const qs_run *step) {
     (void)step;
     const plan *p = kernel->own;
     const void *job = p->backward ? (const void *)&p->gradient : &p->forward;
-    const qs__driver *driver = kernel->cuda->driver;
     const int64_t rows = qs__cuda_rows(&kernel->one, QS_SRC), channels = qs__cuda_channels(&kernel->one, QS_SRC);
     if (p->in_registers && p->absmax) /* other kernels set it before they launch those that raise it */
-        QS_TRY(qs__cuda_check(kernel->cuda, driver->fill(p->absmax, 0, sizeof(float), kernel->cuda->stream[QS_QUEUE_KERNELS]), "absmax"));
+        QS_TRY(qs__cuda_clear(kernel, p->absmax, sizeof(float)));
     for (int i = 0; i < 2; i++)
         QS_TRY(qs__cuda_launch(kernel, ROUND, p->round[i].to != 0, ROUND_THREADS, 0, &p->round[i]));
     if (p->in_registers) {

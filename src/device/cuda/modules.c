@@ -30,11 +30,14 @@ qs_status qs__cuda_function(qs__cuda_kernel *kernel, const char *name, int *inde
 
 qs_status qs__cuda_put(const qs__cuda *cuda, CUstream stream, CUfunction function, int64_t blocks, int threads, int shared,
                        const void *job) {
+    const qs__start start = {.function = function, .blocks = blocks, .threads = threads, .shared = shared, .job = job};
     void *parameters[] = {(void *)(uintptr_t)job};
-    if (blocks <= 0) return QS_OK;
-    return qs__cuda_check(
+    if (blocks <= 0 || qs__recording_has(cuda, &start)) return QS_OK;
+    QS_TRY(qs__cuda_check(
         cuda, cuda->driver->launch(function, (unsigned)blocks, 1, 1, (unsigned)threads, 1, 1, (unsigned)shared, stream, parameters, NULL),
-        "starting a kernel");
+        "starting a kernel"));
+    qs__recording_note(cuda, &start);
+    return QS_OK;
 }
 
 /* More than what blocks have by themselves must be asked for. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* See operands.h. */
 #include "cuda/operands.h"
+#include "cuda/own.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,10 +18,8 @@ bool qs__cuda_is_forward(const qs__cuda_kernel *kernel) {
 }
 
 qs_status qs__cuda_absmax_clear(const qs__cuda_kernel *kernel, uint64_t *at) {
-    const qs__cuda *cuda = kernel->cuda;
     *at = qs__cuda_at(kernel, QS_ABSMAX);
-    if (*at == 0) return QS_OK;
-    return qs__cuda_check(cuda, cuda->driver->fill(*at, 0, sizeof(float), cuda->stream[QS_QUEUE_KERNELS]), "clearing an absmax");
+    return *at == 0 ? QS_OK : qs__cuda_clear(kernel, *at, sizeof(float));
 }
 
 qs_status qs__cuda_each(const qs__cuda_kernel *kernel, int64_t channels, int *each) {

@@ -12,7 +12,16 @@ qs__cuda_draws qs__cuda_draws_of(const qs_case *one, const qs_run *run) {
 
 qs_status qs__cuda_clear(const qs__cuda_kernel *kernel, CUdeviceptr at, size_t bytes) {
     const qs__cuda *cuda = kernel->cuda;
+    const uint64_t called[] = {at, bytes};
+    if (qs__recording_repeats(cuda, called, sizeof called)) return QS_OK;
     return qs__cuda_check(cuda, cuda->driver->fill(at, 0, bytes, cuda->stream[QS_QUEUE_KERNELS]), "filling memory");
+}
+
+qs_status qs__cuda_copy(const qs__cuda_kernel *kernel, CUdeviceptr from, CUdeviceptr to, size_t bytes) {
+    const qs__cuda *cuda = kernel->cuda;
+    const uint64_t called[] = {from, to, bytes};
+    if (qs__recording_repeats(cuda, called, sizeof called)) return QS_OK;
+    return qs__cuda_check(cuda, cuda->driver->copy_within(to, from, bytes, cuda->stream[QS_QUEUE_KERNELS]), "a copy within the device");
 }
 
 int64_t qs__cuda_pieces(int64_t count) {

@@ -13,6 +13,8 @@ enum { QS__CUDA_THREADS = 256, QS__CUDA_WARP = 32 }; /* of a block, where nothin
 qs__cuda_draws qs__cuda_draws_of(const qs_case *one, const qs_run *run);
 /* Puts a filling with zeros into the queue of kernels. */
 qs_status qs__cuda_clear(const qs__cuda_kernel *kernel, CUdeviceptr at, size_t bytes);
+/* The same of a copy. */
+qs_status qs__cuda_copy(const qs__cuda_kernel *kernel, CUdeviceptr from, CUdeviceptr to, size_t bytes);
 /* Pieces of `count` elements. */
 int64_t qs__cuda_pieces(int64_t count);
 /* Puts sums of pieces into the queue; `index`: of a kernel of sums.cu. */

@@ -249,7 +249,6 @@ static qs_status steps_backward(const qs__cuda_kernel *kernel) {
 static qs_status bias_run(const qs__cuda_kernel *kernel) {
     const recurrence *own = kernel->own;
     const qs_recurrence *of = &own->of;
-    const qs__cuda *cuda = kernel->cuda;
     const qs__place diff = qs__operand_place(&kernel->one, QS_DIFF_BIAS);
     for (int d = 0; d < of->directions; d++) {
         const qs__place input = place_behind(diff, d * of->biases * own->width);
@@ -258,10 +257,7 @@ static qs_status bias_run(const qs__cuda_kernel *kernel) {
         sums.to = place_behind(input, (of->biases - 1) * own->width);
         QS_TRY(qs__bias_sums_run(kernel, &sums));
         if (of->biases == 1) continue;
-        QS_TRY(qs__cuda_check(cuda,
-                              cuda->driver->copy_within(qs__place_at(kernel, input), qs__place_at(kernel, sums.to),
-                                                        (size_t)own->width * sizeof(float), cuda->stream[QS_QUEUE_KERNELS]),
-                              "copying a gradient"));
+        QS_TRY(qs__cuda_copy(kernel, qs__place_at(kernel, sums.to), qs__place_at(kernel, input), (size_t)own->width * sizeof(float)));
         if (of->cell != QS_CELL_GRU_LATE) continue;
         of_new.from = place_behind(own->other.at, d * direction_of(own, &own->other));
         of_new.to = place_behind(input, of->at[QS_GATE_N] * of->hidden);

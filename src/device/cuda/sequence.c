@@ -4,6 +4,7 @@
 
 #include "cuda/layout.h"
 #include "cuda/operands.h"
+#include "cuda/own.h"
 #include "cuda/table_jobs.h"
 #include "qsync/attention.h"
 
@@ -13,10 +14,6 @@ enum { THREADS = 256 };
 
 static const qs_shape *shape_of(const qs__cuda_kernel *kernel, qs_role role) {
     return &qs__case_operand(&kernel->one, role)->shape;
-}
-
-static CUstream queue_of(const qs__cuda_kernel *kernel) {
-    return kernel->cuda->stream[QS_QUEUE_KERNELS];
 }
 
 /* Positions at hand, and rows that they may stand at. */
@@ -79,22 +76,16 @@ static qs_status run_positions(qs__cuda_kernel *kernel, const qs_run *run) {
 /* diff_dst is handed on as it is; rows that no position reads have zeros. */
 static qs_status run_positions_gradient(qs__cuda_kernel *kernel, const qs_run *run) {
     (void)run;
-    const qs__cuda *cuda = kernel->cuda;
     const qs_shape *diff = shape_of(kernel, QS_DIFF_DST);
     const placed at = placed_of(kernel);
     const int64_t sequence = at.positions * diff->dim[1], count = qs_shape_count(diff);
     qs__row_sum_job job = {
         .rows = count / sequence, .step = sequence, .columns = sequence, .channels = diff->dim[1], .last = (int)(at.rows - at.positions)};
-    QS_TRY(qs__cuda_check(cuda,
-                          cuda->driver->copy_within(qs__cuda_at(kernel, QS_DIFF_SRC), qs__cuda_at(kernel, QS_DIFF_DST),
-                                                    qs_format_bytes(qs__case_format(&kernel->one, QS_DIFF_DST), count), queue_of(kernel)),
-                          "copying a gradient"));
+    QS_TRY(qs__cuda_copy(kernel, qs__cuda_at(kernel, QS_DIFF_DST), qs__cuda_at(kernel, QS_DIFF_SRC),
+                         qs_format_bytes(qs__case_format(&kernel->one, QS_DIFF_DST), count)));
     const int64_t rows = shape_of(kernel, QS_DIFF_WEIGHTS)->dim[0];
     if (rows > at.positions)
-        QS_TRY(qs__cuda_check(
-            cuda,
-            cuda->driver->fill(qs__cuda_at(kernel, QS_DIFF_WEIGHTS), 0, (size_t)(rows * diff->dim[1]) * sizeof(float), queue_of(kernel)),
-            "clearing the gradient of a table"));
+        QS_TRY(qs__cuda_clear(kernel, qs__cuda_at(kernel, QS_DIFF_WEIGHTS), (size_t)(rows * diff->dim[1]) * sizeof(float)));
     return row_sum(kernel, 0, &job);
 }
 

@@ -89,8 +89,14 @@ static qs_status slot_take(qs__cuda *cuda, lane *one, slot **out) {
     return QS_OK;
 }
 
+/* Slots serve others when a recording is run again. */
+static qs_status plain_check(const qs__cuda *cuda) {
+    return cuda->recording ? qs_fail(QS_UNSUPPORTED, "copies between host and device are not recorded") : QS_OK;
+}
+
 qs_status qs__transfers_write(qs__cuda *cuda, int queue, CUdeviceptr to, const void *from, size_t bytes) {
     const qs__driver *driver = cuda->driver;
+    QS_TRY(plain_check(cuda));
     for (size_t at = 0; at < bytes; at += SLOT_BYTES) {
         const size_t piece = bytes - at < SLOT_BYTES ? bytes - at : SLOT_BYTES;
         slot *one;
@@ -106,6 +112,7 @@ qs_status qs__transfers_write(qs__cuda *cuda, int queue, CUdeviceptr to, const v
 qs_status qs__transfers_read(qs__cuda *cuda, int queue, CUdeviceptr from, void *to, size_t bytes) {
     const qs__driver *driver = cuda->driver;
     lane *here = &cuda->transfers->lane[queue];
+    QS_TRY(plain_check(cuda));
     here->reads++;
     for (size_t at = 0; at < bytes; at += SLOT_BYTES) {
         const size_t piece = bytes - at < SLOT_BYTES ? bytes - at : SLOT_BYTES;

@@ -30,12 +30,20 @@ typedef struct qs_far_options {
     int64_t memory_bytes;    /* all that can be reserved */
 } qs_far_options;
 
+/* Whether a device makes recordings (qs_recording), and whether who runs steps is to take them. */
+typedef enum qs_records {
+    QS_RECORDS_TRIED, /* it does: where measurement finds them faster */
+    QS_RECORDS_NEVER, /* it makes none, or is not to */
+    QS_RECORDS_ALWAYS /* it does: whatever is faster, for tests and comparisons */
+} qs_records;
+
 /* Of the backend cuda alone. Zeros: the first GPU, and all the memory that is free there. */
 typedef struct qs_cuda_options {
     const char *device;   /* a GPU by its index ("0") or UUID ("GPU-6ab1..."); NULL: by `turn` */
     int turn;             /* of the process among those of its host that name no GPU: they take the GPUs round, one after the other */
     int64_t memory_bytes; /* all that can be reserved */
     int multiprocessors;  /* that everything runs on; QS_USAGE for a number that the GPU does not give (docs/cuda.md). 0: all */
+    qs_records records;   /* QS_RECORDS_NEVER and QS_RECORDS_ALWAYS say so; else recordings are tried (qs_device_records) */
 } qs_cuda_options;
 
 typedef struct qs_device_options {
@@ -209,6 +217,23 @@ QS_API qs_status qs_kernel_time(qs_kernel *kernel, const qs_run *run, double *se
 QS_API void qs_kernel_release(qs_kernel *kernel);
 /* Gives back what is kept of kernels that were released, in case the same are prepared again (oneDNN's cache of generated code). */
 QS_API void qs_device_trim(qs_device *device);
+
+/* ---- Recordings --------------------------------------------------------------------------------------------------------- */
+
+/* Runs of kernels in a row that some devices start as one, which takes less of the host's time than starting each (cuda: CUDA graphs).
+ * Whoever runs the same kernels again and again records a stretch of them once and runs the recording from then on. */
+typedef struct qs_recording qs_recording;
+/* Where it is QS_RECORDS_NEVER qs_recording_make is QS_UNSUPPORTED. */
+QS_API qs_records qs_device_records(const qs_device *device);
+/* Notes what qs_kernel_run of each of these kernels (at least 1, of one device) would put into the queue, in their order, run[i] that of
+ * kernel[i]; nothing is run. Each has run before, since what a first run makes ready is not recorded. QS_UNSUPPORTED says what of it cannot
+ * be recorded; the kernels are as they were. They must outlive the recording. */
+QS_API qs_status qs_recording_make(int kernels, qs_kernel *const *kernel, const qs_run *run, qs_recording **out);
+/* Does what qs_kernel_run of each kernel with its run does: the same bits, rests and complaints. run: one of each kernel, which may differ
+ * from call to call, and is copied. What does not repeat but for values that a run brings is run kernel by kernel. */
+QS_API qs_status qs_recording_run(qs_recording *recording, const qs_run *run);
+/* It may be queued still. NULL is fine. */
+QS_API void qs_recording_release(qs_recording *recording);
 
 /* ---- The roof ----------------------------------------------------------------------------------------------------------- */
 
