@@ -62,7 +62,7 @@ ours() { # CASE FORMAT: a row, or why there is none
             '{model: $model, format: $format, failure: "exit code \($code): \($why)"}' > "$row"
     fi
     rm -f "$row.new"
-    jq -r '"\(.model) \(.format): " + if .failure then .failure else "\(.units_per_s | round)/s, \(.step_us / 10 | round / 100) ms a step, kernels \(100 * .kernels_us / .step_us | round) % of it, arena \(.arena_bytes / 1048576 | round) MiB\n" + ([.breakdown[:8][]
+    jq -r '"\(.model) \(.format): " + if .failure then .failure else "\(.units_per_s | round)/s, \(.step_us / 10 | round / 100) ms a step, kernels \(100 * .kernels_us / .step_us | round) % of it\(if .recorded then ", as graphs \(.recorded.us / 10 | round / 100) ms, one by one \(.recorded.one_by_one_us / 10 | round / 100)" else "" end), arena \(.arena_bytes / 1048576 | round) MiB\n" + ([.breakdown[:8][]
         | "    \(.us / 10 | round / 100) ms  \(.count) x \(.pass)"] | join("\n")) end' "$row"
 }
 

@@ -59,6 +59,11 @@ static void breakdown_print(const qs_bench_figure *figure) {
 
 /* ---- Steps ---- */
 
+static json_t *recorded_json(const qs_recorded *recorded) {
+    return json_pack("{s:b,s:i,s:i,s:f,s:f}", "taken", recorded->state == QS_RECORDED_YES, "recordings", recorded->recordings, "kernels",
+                     recorded->kernels, "us", recorded->recorded_us, "one_by_one_us", recorded->one_by_one_us);
+}
+
 static json_t *figure_json(bench *one, const qs_bench_figure *figure) {
     json_t *row = json_pack("{s:f,s:f,s:f,s:o,s:I,s:i,s:i}", "samples_per_s", figure->samples_per_second, "step_us", figure->step_us,
                             "gflop_per_s", figure->flops_per_step / figure->step_us / 1e3, "fraction_of_roof",
@@ -66,6 +71,8 @@ static json_t *figure_json(bench *one, const qs_bench_figure *figure) {
                             "cases", figure->cases, "tuned", figure->tuned);
     if (one->listed) json_object_set_new(row, "kernels", one->listed);
     one->listed = NULL;
+    if (figure->recorded.recordings > 0 || figure->recorded.recorded_us > 0)
+        json_object_set_new(row, "recorded", recorded_json(&figure->recorded));
     if (figure->parts > 0) {
         json_object_set_new(row, "breakdown", breakdown_json(figure));
         json_object_set_new(row, "rest_us", json_real(rest_of(figure)));
@@ -79,6 +86,8 @@ static void figure_print(const bench *one, const char *recipe, const qs_bench_fi
     if (figure->roof_us > 0) printf(" %9s of the roof", percent_text(figure->roof_us / figure->step_us));
     if (figure->tuned > 0) printf("   tuned kernels in %d of %d cases", figure->tuned, figure->cases);
     printf("\n");
+    if (figure->recorded.recordings > 0)
+        printf("  %d kernels started as %d recordings\n", figure->recorded.kernels, figure->recorded.recordings);
     if (figure->parts > 0) breakdown_print(figure);
 }
 

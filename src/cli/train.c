@@ -27,7 +27,10 @@ static void figures_print(const qs_train_result *result) {
     printf("test accuracy %.2f %%, test loss %.4f%s, training loss %.4f after %lld steps in %.1f s\n", 100 * result->test_accuracy,
            result->test_loss, measures_text(&result->test), result->training_loss, (long long)result->steps, result->seconds);
     printf("iteration %s measured", time_text(result->median_step_us));
-    if (predicted > 0) printf(", %s predicted (%+.1f %%)", time_text(predicted), 100 * (predicted / result->median_step_us - 1));
+    if (result->recorded_ranks > 0)
+        printf(" (%s where kernels are started one by one, on %d rank%s from recordings)", time_text(result->audit.measured_us),
+               result->recorded_ranks, result->recorded_ranks == 1 ? "" : "s");
+    if (predicted > 0) printf(", %s predicted (%+.1f %%)", time_text(predicted), qs_audit_error(predicted, result->audit.measured_us));
     printf(", %.0f %s/s\n", result->samples_per_second, result->unit);
     if (result->replans > 0)
         printf("%lld new plan%s taken on the way, the last from step %lld on\n", (long long)result->replans, result->replans > 1 ? "s" : "",
@@ -80,6 +83,7 @@ static json_t *result_json(const qs_cluster *cluster, const qs_train_result *res
                              "samples_per_second", result->samples_per_second, "unit", result->unit, "weights_hash", hash, "ranks", ranks);
     if (root) measures_put(root, "test_", &result->test);
     if (root && result->audit.predicted_us > 0) json_object_set_new(root, "predicted_iteration_us", json_real(result->audit.predicted_us));
+    if (root && result->recorded_ranks > 0) json_object_set_new(root, "recorded_ranks", json_integer(result->recorded_ranks));
     if (root && result->replans > 0) json_object_set_new(root, "replans", json_integer((json_int_t)result->replans));
     if (root && result->promotions + result->promotions_refused > 0) {
         json_object_set_new(root, "promotions", json_integer((json_int_t)result->promotions));

@@ -28,6 +28,7 @@ static qs_status ranks_check(const worker_options *options, const worker *one) {
 
 /* A device that has memory of its own has as much as the class says. */
 qs_status class_device_open(const qs_class *one, double speed, int turn, qs_device **out) {
+    static const qs_records records[] = {QS_RECORDS_TRIED, QS_RECORDS_NEVER, QS_RECORDS_ALWAYS};
     const qs_device_options options = {.backend = one->backend,
                                        .threads = one->threads,
                                        .isa = one->isa[0] ? one->isa : NULL,
@@ -39,7 +40,8 @@ qs_status class_device_open(const qs_class *one, double speed, int turn, qs_devi
                                        .cuda = {.device = one->cuda_device[0] ? one->cuda_device : NULL,
                                                 .turn = turn,
                                                 .memory_bytes = one->memory_capacity,
-                                                .multiprocessors = one->cuda_multiprocessors}};
+                                                .multiprocessors = one->cuda_multiprocessors,
+                                                .records = records[one->cuda_record]}};
     return qs_device_open(&options, out);
 }
 

@@ -43,6 +43,13 @@ const qs__record qs__far_profile_record = {QS__FIELDS(processor_profile_fields),
 
 enum { MOST_MULTIPROCESSORS = 4096 };
 
+enum { RECORD_FASTER };
+static const char *const records[] = {"faster", "no", "always", NULL};
+
+static bool records_where_faster(const void *object) {
+    return ((const qs_class *)object)->cuda_record == RECORD_FASTER;
+}
+
 static const qs__field cuda_class_fields[] = {
     {"device", QS__NAME, QS__LEFT_OUT, QS__AT(qs_class, cuda_device), .values = "index or UUID", .absent = "by turns",
      .text = "the GPU, by its index (`0`) or UUID (`GPU-...`) as `qsync devices` lists them; all ranks of the class on a host share it. By "
@@ -51,6 +58,10 @@ static const qs__field cuda_class_fields[] = {
      .text = "threads of the process beside the GPU, which load samples and add up gradients"},
     {"multiprocessors", QS__COUNT, QS__LEFT_OUT, QS__AT(qs_class, cuda_multiprocessors), .low = 1, .high = MOST_MULTIPROCESSORS,
      .absent = "all", .text = "of the GPU that everything runs on, so that it plays a smaller one; only numbers that the chip gives"},
+    {"record", QS__CHOICE, QS__LEFT_OUT, QS__AT(qs_class, cuda_record), .standard = RECORD_FASTER, .names = records, .noun = "record",
+     .left_out = records_where_faster,
+     .text = "whether kernels of a step are started as CUDA graphs: where a step of its own takes less time so, never, or always. Bits are "
+             "the same"},
 };
 const qs__record qs__cuda_class_record = {QS__FIELDS(cuda_class_fields), .layout = QS__ONE_LINE};
 

@@ -159,6 +159,14 @@ static void warning_write(qs_audit *audit) {
                  qs_phase_times_at(&audit->rank[rank].predicted, phase), advice(phase));
 }
 
+/* The iteration of the slowest rank where all kernels were timed. */
+static double slowest_us(const qs_audit *audit) {
+    double slowest = 0;
+    for (int r = 0; r < audit->ranks; r++)
+        slowest = fmax(slowest, audit->rank[r].iteration_us);
+    return slowest;
+}
+
 /* ---- All together ----------------------------------------------------------------------------------------------------------------- */
 
 static qs_status audit_fill(const qs__setting *setting, const qs__plans *plans, const rank_figures *all, const qs_train_result *result,
@@ -177,7 +185,7 @@ static qs_status audit_fill(const qs__setting *setting, const qs__plans *plans, 
         out->observing_us += qs__length_share(out->length, out->lengths, k) * observing_us(plans->watch[k].schedule->steps);
     }
     out->first_step = plans->present.first_step;
-    out->measured_us = result->median_step_us;
+    out->measured_us = result->recorded_ranks > 0 ? slowest_us(out) : result->median_step_us;
     out->bound_percent = bound > 0 ? bound : default_bound;
     warning_write(out);
     return QS_OK;

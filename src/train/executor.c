@@ -40,6 +40,8 @@ struct qs_executor {
     char *input[QS_SAMPLES_MOST_INPUTS]; /* where the host has them: in the memory, or their staging */
     char *target, *gradients, *residuals;
     qs_kernel **kernel;        /* (steps) NULL for communication */
+    qs__recorded *recorded;    /* the same as recordings; NULL: the device makes none */
+    bool recording;            /* in this run they may be taken */
     reduction *reduction;      /* (buckets) */
     int *started;              /* (buckets) in order of their start in this run */
     int starts, begun, polled; /* started[begun] is the oldest one that still arrives, started[polled] that may still be moving */
@@ -63,6 +65,10 @@ void qs_executor_observe(qs_executor *executor, qs_step_observer observer, void 
 
 void qs_executor_time(qs_executor *executor, qs_timeline *timeline) {
     executor->timeline = timeline;
+}
+
+qs_recorded qs_executor_recorded(const qs_executor *executor) {
+    return qs__recorded_found(executor->recorded);
 }
 
 /* ---- Binding --------------------------------------------------------------------------------------------------------------- */
@@ -125,7 +131,7 @@ static qs_status executor_fill(qs_executor *executor, qs_device *device) {
         QS_TRY(qs_event_create(device, &executor->mark[s]));
     for (int s = 0; s < schedule->steps; s++)
         QS_TRY(kernel_bind(executor, device, s));
-    return QS_OK;
+    return qs__recorded_create(schedule, device, executor->kernel, &executor->recorded);
 }
 
 qs_status qs_executor_create(const qs_schedule *schedule, qs_device *device, qs_comm *comm, qs_memory *memory, qs_executor **out) {
@@ -159,6 +165,7 @@ qs_status qs_executor_create(const qs_schedule *schedule, qs_device *device, qs_
 
 void qs_executor_release(qs_executor *executor) {
     if (!executor) return;
+    qs__recorded_release(executor->recorded);
     for (int s = 0; executor->kernel && s < executor->schedule->steps; s++) {
         if (executor->kernel[s]) qs_kernel_release(executor->kernel[s]);
     }
@@ -447,10 +454,7 @@ qs_status qs__executor_step(qs_executor *executor, int index, const qs_run *run)
         executor->unit = (float)run->loss_scale;
         return reduce_start(executor, step->bucket);
     }
-    qs_run here = *run;
-    here.operator_id = step->node >= 0 ? (uint64_t)step->node : (uint64_t)schedule->nodes;
-    here.stream = step->stream;
-    here.learning_rate *= step->rate;
+    const qs_run here = qs__step_run(schedule, index, run);
     const qs_status status = qs_kernel_run(executor->kernel[index], &here);
     if (status != QS_OK) return qs_fail_within(status, "step %d (%s)", index, step->case_text);
     return poll(executor, index);
@@ -476,12 +480,16 @@ static qs_status run_begin(qs_executor *executor, const qs_run *run) {
     if (schedule->counts >= 0) QS_TRY(qs_executor_clear(executor, schedule->counts));
     if (schedule->flag >= 0) QS_TRY(qs_executor_write(executor, schedule->flag, 0, sizeof flag, &flag));
     if (run->samples == 0 && schedule->mode != QS_MODE_EVALUATION) QS_TRY(qs_executor_clear(executor, schedule->gradients));
+    executor->recording = executor->recorded && !timeline && !executor->observer && run->samples > 0;
+    if (executor->recording) QS_TRY(qs__recorded_begin(executor->recorded, executor->kernels));
     return timeline ? qs_event_record(executor->mark[0], executor->kernels) : QS_OK;
 }
 
 /* A run is over when the device is done with it. Its clock is not this process's: the last mark, waited for, stands for now. */
 static qs_status run_end(qs_executor *executor) {
     qs_timeline *timeline = executor->timeline;
+    if (executor->recording) QS_TRY(qs__recorded_end(executor->recorded, executor->kernels));
+    executor->recording = false;
     QS_TRY(qs_queue_wait(executor->kernels));
     if (!timeline) return QS_OK;
     const int steps = timeline->steps;
@@ -509,17 +517,43 @@ static qs_status step_observed(qs_executor *executor, int index, const qs_run *r
     return QS_OK;
 }
 
+/* Behind the kernels that follow one another from this one on, in its phase. One rank alone has nothing to do where gradients that stay
+ * with the device are complete. */
+static int stretch_end(const qs_executor *executor, int index) {
+    const qs_schedule *schedule = executor->schedule;
+    const bool idle = executor->alone && !executor->host;
+    int end = index;
+    while (end < schedule->steps && schedule->step[end].phase == schedule->step[index].phase &&
+           (idle || schedule->step[end].kind == QS_STEP_KERNEL))
+        end++;
+    return end;
+}
+
+/* Starts with a step: by itself, or as a recording with those behind it. *next: the step to go on with. */
+static qs_status steps_start(qs_executor *executor, int index, const qs_run *run, int *next) {
+    *next = index + 1;
+    if (executor->recording && qs__recorded_runs(executor->recorded) && executor->kernel[index]) {
+        const int end = stretch_end(executor, index);
+        bool done;
+        QS_TRY(qs_fail_within(qs__recorded_run(executor->recorded, index, end, run, &done), "steps %d to %d", index, end - 1));
+        if (done) *next = end;
+        if (done) return poll(executor, index);
+    }
+    return step_observed(executor, index, run);
+}
+
 qs_status qs__executor_phase(qs_executor *executor, qs_phase phase, const qs_run *run, bool *finite) {
     const qs_schedule *schedule = executor->schedule;
     qs_status status = QS_OK;
     if (phase == QS_FORWARD) QS_TRY(run_begin(executor, run));
     if (finite) *finite = true;
     executor->finite = finite;
-    for (int s = 0; s < schedule->steps && status == QS_OK; s++) {
+    for (int s = 0, next; s < schedule->steps && status == QS_OK; s = next) {
         const qs_step *step = &schedule->step[s];
+        next = s + 1;
         if (step->phase != phase) continue;
         /* Without samples there is nothing to compute, but the others count on this rank's part of the sums: zero. */
-        if (run->samples > 0 || step->kind != QS_STEP_KERNEL || phase == QS_UPDATE) status = step_observed(executor, s, run);
+        if (run->samples > 0 || step->kind != QS_STEP_KERNEL || phase == QS_UPDATE) status = steps_start(executor, s, run, &next);
         if (executor->timeline && status == QS_OK) status = qs_event_record(executor->mark[s + 1], executor->kernels);
     }
     /* Whether they are finite is seen where they arrive, or told by the device. */

@@ -29,6 +29,24 @@ qs_status qs__text_finish(qs__text *text, char **out);
 /* Where a step begins: the end of the one before. */
 double qs__timeline_start_of(const qs_timeline *timeline, int step);
 
+/* ---- recorded.c: kernels as recordings of the device ------------------------------------------------------------------------------ */
+
+/* What a step's kernel is told. */
+qs_run qs__step_run(const qs_schedule *schedule, int index, const qs_run *run);
+typedef struct qs__recorded qs__recorded;
+/* kernel: (steps) NULL for communication. *out: NULL where the device records nothing. */
+qs_status qs__recorded_create(const qs_schedule *schedule, qs_device *device, qs_kernel *const *kernel, qs__recorded **out);
+void qs__recorded_release(qs__recorded *recorded);
+/* NULL: nothing is recorded. */
+qs_recorded qs__recorded_found(const qs__recorded *recorded);
+/* Around a run of the whole schedule that nobody observes or times. */
+qs_status qs__recorded_begin(qs__recorded *recorded, qs_queue *kernels);
+qs_status qs__recorded_end(qs__recorded *recorded, qs_queue *kernels);
+/* Whether this run is one of recordings. */
+bool qs__recorded_runs(const qs__recorded *recorded);
+/* Puts the kernels of the steps [begin, end) into the queue as one. *done false: not; they are the caller's. */
+qs_status qs__recorded_run(qs__recorded *recorded, int begin, int end, const qs_run *run, bool *done);
+
 /* ---- executor.c: the parts of qs_executor_run, one step alone, whole buffers ---------------------------------------------------- */
 
 /* Where the steps of a phase end. */
@@ -116,6 +134,8 @@ typedef struct qs__watch {
     qs__traced *traced_step;
     double (*times)[QS_PHASE_TIMES + 1]; /* (QS__WATCHED) phases and the whole, microseconds; a ring */
     int64_t skipped;
+    bool timed;  /* the next full-size step fills a timeline */
+    int untimed; /* full-size steps since one did */
 } qs__watch;
 
 /* The steps of a run that count as warm-up. */

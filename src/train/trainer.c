@@ -327,6 +327,9 @@ static qs_status finish(qs__trainer *trainer, bool failed, qs_train_result *out)
     QS_TRY(promotions_fill(trainer, out));
     QS_TRY(durations_fill(trainer, out));
     QS_TRY(memory_gather(setting, plans, out));
+    double recorded = qs_executor_recorded(qs__main(&plans->present)->executor).state == QS_RECORDED_YES;
+    QS_TRY(qs_comm_sum(setting->comm, &recorded, 1));
+    out->recorded_ranks = (int)recorded;
     QS_TRY(qs__audit_make(setting, plans, out, resident_bytes, &out->audit));
     if (setting->options->trace && !failed)
         QS_TRY(qs__trace_text(&plans->watch[plans->present.lengths - 1], setting->comm, setting->class_->name, setting->graph, &trace));

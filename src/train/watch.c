@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The clock beside the steps of training: all memory is there before the first step; a training step costs one reading of the clock per
- * step of its schedule and a sum over them. And trace.json: one measured step of all ranks as a Chrome trace, with the tracks that the
- * replayer's prediction has. Every rank writes its own events, times from the start of its iteration; rank 0 puts them together. */
+/* The clock beside the steps of training: all memory is there before the first step; a training step that is timed costs one reading of
+ * the clock per step of its schedule and a sum over them. And trace.json: one measured step of all ranks as a Chrome trace, with the tracks
+ * that the replayer's prediction has. Every rank writes its own events, times from the start of its iteration; rank 0 puts them
+ * together. */
 #include "train_internal.h"
 
 #include <math.h>
@@ -13,6 +14,21 @@ int64_t qs__warm_up(int64_t steps) {
     return tenth > steps / 2 ? steps / 2 : tenth;
 }
 
+/* A clock beside every kernel keeps the executor from running recordings. Where it runs them, or is about to find out whether it does, only
+ * one step in TIMED_EVERY behind the warm-up is timed, and those that a trace is chosen from. */
+enum { TIMED_EVERY = 16 };
+
+static bool is_timed_next(const qs__watch *watch) {
+    if (qs_executor_recorded(watch->executor).state == QS_RECORDED_NO) return true;
+    if (watch->skipped < watch->warm_up) return false;
+    return watch->traced + 1 < watch->places || watch->untimed + 1 >= TIMED_EVERY;
+}
+
+static void next_time(qs__watch *watch) {
+    watch->timed = is_timed_next(watch);
+    qs_executor_time(watch->executor, watch->timed ? &watch->traced_step[watch->traced].timeline : NULL);
+}
+
 qs_status qs__watch_create(const qs__program *program, int64_t steps, bool trace, qs__watch *out) {
     qs_status status = QS_OK;
     *out = (qs__watch){.schedule = program->schedule, .executor = program->executor, .warm_up = qs__warm_up(steps)};
@@ -21,7 +37,8 @@ qs_status qs__watch_create(const qs__program *program, int64_t steps, bool trace
     QS_GOTO(qs_allocate((size_t)out->places, sizeof *out->traced_step, &out->traced_step));
     for (int i = 0; i < out->places; i++)
         QS_GOTO(qs_timeline_create(program->schedule, &out->traced_step[i].timeline));
-    qs_executor_time(out->executor, &out->traced_step[0].timeline);
+    out->untimed = TIMED_EVERY;
+    next_time(out);
     return QS_OK;
 done:
     qs__watch_release(out);
@@ -36,13 +53,10 @@ void qs__watch_release(qs__watch *watch) {
     *watch = (qs__watch){0};
 }
 
-void qs__watch_step(qs__watch *watch, int64_t step, double begin, double end) {
+/* A step that was timed. */
+static void step_note(qs__watch *watch, int64_t step, double begin, double end) {
     qs__traced *traced = &watch->traced_step[watch->traced];
     const qs_timeline *timeline = &traced->timeline;
-    if (watch->skipped < watch->warm_up) {
-        watch->skipped++;
-        return;
-    }
     qs_phase_times sum = {0};
     qs_timeline_phases(timeline, watch->schedule, &sum);
     const double last = timeline->steps > 0 ? timeline->end[timeline->steps - 1] : timeline->begin;
@@ -55,7 +69,18 @@ void qs__watch_step(qs__watch *watch, int64_t step, double begin, double end) {
     traced->begin = begin;
     traced->end = end;
     if (watch->traced + 1 < watch->places) watch->traced++;
-    qs_executor_time(watch->executor, &watch->traced_step[watch->traced].timeline);
+}
+
+void qs__watch_step(qs__watch *watch, int64_t step, double begin, double end) {
+    if (watch->skipped < watch->warm_up) {
+        watch->skipped++;
+    } else if (watch->timed) {
+        step_note(watch, step, begin, end);
+        watch->untimed = 0;
+    } else {
+        watch->untimed++;
+    }
+    next_time(watch);
 }
 
 static int by_value(const void *left, const void *right) {

@@ -86,6 +86,15 @@ TEST(cuda_fields) {
     assert_string_equal(cluster.class_[0].cuda_device, "");
     assert_ok(qs_cluster_text(&cluster, &again));
     assert_non_null(strstr(again, "\"cuda\": {\"threads\": 1},"));
+    assert_int_equal(cluster.class_[0].cuda_record, 0);
+    qs_cluster_release(&cluster);
+    free(text);
+    free(again);
+    text = cluster_of("cuda", "\"cuda\": {\"threads\": 1, \"record\": \"no\"},");
+    assert_ok(qs_cluster_parse(text, "cuda", &cluster));
+    assert_int_equal(cluster.class_[0].cuda_record, 1);
+    assert_ok(qs_cluster_text(&cluster, &again));
+    assert_non_null(strstr(again, "\"cuda\": {\"threads\": 1, \"record\": \"no\"},"));
     qs_cluster_release(&cluster);
     free(text);
     free(again);
@@ -118,6 +127,7 @@ TEST(refusals) {
     refuse_cluster("cuda", "\"cuda\": {\"isa\": \"all\"},", "classes.a.cuda: unknown field \"isa\"");
     refuse_cluster("cuda", "\"cuda\": {\"device\": 0},", "classes.a.cuda.device");
     refuse_cluster("cuda", "\"cuda\": {\"multiprocessors\": 0},", "classes.a.cuda.multiprocessors");
+    refuse_cluster("cuda", "\"cuda\": {\"record\": \"yes\"},", "classes.a.cuda.record");
     refuse_cluster("npu", "\"npu\": {},", "unknown field \"npu\"");
     refuse_cluster("cpu", "\"threads\": 1,", "unknown field \"threads\"");
     refuse_cluster("cpu", "\"cpu\": {\"threads\": 0},", "classes.a.cpu.threads: 0 is outside 1 .. 4096");

@@ -90,7 +90,8 @@ TEST(audit_measures) {
     assert_ok(qs_train(&here.bench.options, here.bench.device, here.bench.comm, &result));
     const qs_audit *audit = &result.audit;
     assert_int_equal(audit->ranks, 1);
-    assert_int_equal(audit->steps, 7); /* 12 less 5 for warm-up */
+    /* 12 less 5 for warm-up; where steps may run from recordings some of these */
+    assert_in_range(audit->steps, qs_device_records(here.bench.device) == QS_RECORDS_NEVER ? 7 : 1, 7);
     assert_true(audit->rank[0].iteration_us > 0 && audit->rank[0].measured.forward_us > 0 && audit->rank[0].measured.data_us > 0);
     assert_int_equal(audit->rank[0].reserved_arena, here.plan.class_->predicted.arena_bytes);
     assert_int_equal(audit->rank[0].predicted_rss, -1); /* the plan knows no base */

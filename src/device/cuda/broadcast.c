@@ -7,6 +7,7 @@
 
 #include "cuda/columns.h"
 #include "cuda/operands.h"
+#include "cuda/own.h"
 
 enum { THREADS = 256, WARP = 32, EIGHT = 8, FILL = 6 }; /* FILL: blocks for each multiprocessor */
 enum { FIRST, LAST, BESIDE };                           /* functions of a kernel */
@@ -189,12 +190,8 @@ qs_status qs__cuda_build_prelu(qs__cuda_kernel *kernel) {
 /* diff_dst is handed on as it is. */
 static qs_status run_offset_gradient(qs__cuda_kernel *kernel, const qs_run *run) {
     (void)run;
-    const qs__cuda *cuda = kernel->cuda;
     const size_t bytes = qs_format_bytes(qs__case_format(&kernel->one, QS_DIFF_DST), qs__case_count(&kernel->one, QS_DIFF_DST));
-    QS_TRY(qs__cuda_check(cuda,
-                          cuda->driver->copy_within(qs__cuda_at(kernel, QS_DIFF_SRC), qs__cuda_at(kernel, QS_DIFF_DST), bytes,
-                                                    cuda->stream[QS_QUEUE_KERNELS]),
-                          "copying a gradient"));
+    QS_TRY(qs__cuda_copy(kernel, qs__cuda_at(kernel, QS_DIFF_DST), qs__cuda_at(kernel, QS_DIFF_SRC), bytes));
     return sum_run(kernel, QS_DIFF_DST, QS_DIFF_SHIFT, 1);
 }
 

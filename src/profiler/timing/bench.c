@@ -236,7 +236,7 @@ static qs_status step_run(bench *one, dequantizing *passes, qs_timeline *timelin
 
 static qs_status steps_run(bench *one, const qs_bench_question *question) {
     double unused;
-    for (int s = 0; s < QS__WARM_UP; s++)
+    for (int s = 0; s < QS__WARM_UP || qs_executor_recorded(one->executor).state == QS_RECORDED_TRYING; s++)
         QS_TRY(step_run(one, NULL, NULL, &unused));
     for (int s = 0; s < question->steps; s++) {
         QS_TRY(step_run(one, NULL, NULL, &one->us[s]));
@@ -381,6 +381,7 @@ static qs_status figure_fill(bench *one, const qs_bench_question *question, qs_b
     const double us = qs__quartiles_of(question->steps, one->us).median;
     peaks known = {.device = one->device};
     out->step_us = us;
+    out->recorded = qs_executor_recorded(one->executor);
     out->arena_bytes = one->schedule->arena_bytes;
     out->samples_per_second = (double)question->batch / us * 1e6;
     memcpy(out->unit, one->graph->samples.unit, sizeof out->unit);

@@ -226,6 +226,7 @@ typedef struct qs_bench_figure {
      * product would leave 32-bit sums. What is timed is a cast of as many fp32 values, just written, into the result's format: the same
      * bytes move. Our products dequantize what they write and take none of this. */
     double dequantize_us;
+    qs_recorded recorded; /* whether kernels were started as recordings: then so were those of the steps above, but for the parts' */
 } qs_bench_figure;
 /* A built-in model, alone on the device. Values between operators stand in the recipe's float format, those of integer recipes in the
  * device's 16-bit one. Release with qs_bench_figure_release. */

@@ -40,11 +40,11 @@ typedef struct qs_class {
     char isa[32];      /* of backends cpu, ref and far; "": the backend has none */
     char far_runs[16]; /* this and the next two: of backend far (qs_far_options) */
     double far_bytes_per_second, far_latency_us;
-    char cuda_device[64];                    /* of backend cuda: a GPU's index or UUID; "": ranks of a host take its GPUs in turn */
-    int cuda_multiprocessors;                /* the same: that everything runs on; 0: all */
-    double speed;                            /* part of the device's compute that is lent */
-    int64_t memory_capacity, memory_limit;   /* bytes, 0: none; "30%" in the file refers to the capacity and is resolved by the reader */
-    int formats;                             /* compute formats, in the file's order */
+    char cuda_device[64];                  /* of backend cuda: a GPU's index or UUID; "": ranks of a host take its GPUs in turn */
+    int cuda_multiprocessors, cuda_record; /* the same: that all runs on (0: the whole); recordings: where faster (0), never, always (2) */
+    double speed;                          /* part of the device's compute that is lent */
+    int64_t memory_capacity, memory_limit; /* bytes, 0: none; "30%" in the file refers to the capacity and is resolved by the reader */
+    int formats;                           /* compute formats, in the file's order */
     const qs_format *format[QS_MAX_FORMATS]; /* fp32 is always among them */
     int storages;                            /* formats it may store activations in; defaults to the float compute formats */
     const qs_format *storage[QS_MAX_FORMATS];

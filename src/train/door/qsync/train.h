@@ -39,6 +39,17 @@ QS_API qs_status qs_executor_create(const qs_schedule *schedule, qs_device *devi
 QS_API qs_status qs_devices_join(qs_device *device, qs_comm *comm);
 QS_API void qs_executor_release(qs_executor *executor);
 QS_API void qs_executor_observe(qs_executor *executor, qs_step_observer observer, void *context);
+/* Whether the kernels of an executor are started as recordings of its device (device.h). Of the first runs of the whole schedule that
+ * nobody observes or times, ten in all, some start kernels one by one and some as recordings; the way whose median takes less time stays,
+ * or recordings where the device is to take them always. Either way gives the same bits. Runs that are observed or timed start kernels
+ * one by one. */
+typedef enum qs_recorded_state { QS_RECORDED_NO, QS_RECORDED_TRYING, QS_RECORDED_YES } qs_recorded_state;
+typedef struct qs_recorded {
+    qs_recorded_state state;
+    int recordings, kernels;           /* how many, and of how many kernels of the schedule; 0: none */
+    double one_by_one_us, recorded_us; /* medians of a run by the device's clock; 0: not measured */
+} qs_recorded;
+QS_API qs_recorded qs_executor_recorded(const qs_executor *executor);
 /* When everything happened in one run of a schedule: what the device's clock says, as times of qs_clock. A step ends when the device is
  * done with it, whatever the host does meanwhile. */
 typedef struct qs_timeline {
@@ -109,7 +120,8 @@ QS_API void qs_loss_scale_update(qs_loss_scale *scale, bool finite);
 QS_API const char *qs_phase_times_name(int index);
 QS_API double qs_phase_times_at(const qs_phase_times *times, int index);
 
-/* Of one rank. Medians over full-size steps after warm-up (the last 512 at most), each phase on its own. */
+/* Of one rank. Medians over full-size steps after warm-up (the last 512 at most), each phase on its own. Where steps run from recordings
+ * (qs_recorded) these are the steps that were timed, one in 16, kernel by kernel, as a plan's figures are: others take less time. */
 typedef struct qs_audit_rank {
     char class_name[QS_NAME];
     qs_phase_times predicted, measured; /* predicted: all 0 where the plan does not say */
@@ -140,7 +152,7 @@ typedef struct qs_audit {
     int64_t steps;        /* that the medians are over */
     int64_t first_step;   /* from 0, under the plan that ran last: what is predicted is that plan's, and no earlier step is in here */
     double predicted_us;  /* of the iteration; 0: the plan does not say */
-    double measured_us;   /* median over steps of the slowest rank */
+    double measured_us;   /* median over steps of the slowest rank; where steps run from recordings that of the timed ones */
     double observing_us;  /* what reading the clock costs in an iteration of rank 0 */
     double bound_percent; /* of the error of the iteration */
     char warning[640];    /* which phase of which rank is off and what to do; "" within the bound */
@@ -238,6 +250,7 @@ typedef struct qs_train_result {
     int ranks;
     int64_t *reserved_bytes;  /* (ranks) arena bytes reserved by each rank; caller frees */
     int64_t *predicted_bytes; /* (ranks) from the plan, -1 without; caller frees */
+    int recorded_ranks;       /* ranks whose full-size steps (of the longest length) run from recordings */
     uint64_t weights_hash;
     qs_audit audit; /* rank 0 only */
 } qs_train_result;
