@@ -286,6 +286,25 @@ static const char *const larger_cases[] = {
     "diff_src2=bf16[1,64,100] diff_src3=bf16[1,64,100] heads=2 key_heads=1 causal=1",
     "attention/backward src=bf16[1,33,20] src2=bf16[1,33,21] src3=bf16[1,35,21] diff_dst=bf16[1,35,20] diff_src=fp32[1,33,20] "
     "diff_src2=bf16[1,33,21] diff_src3=fp32[1,35,21] heads=1",
+    /* gradients beside dropout: lengths of whole tiles and others */
+    "attention/backward src=bf16[2,64,64] src2=bf16[2,64,64] src3=bf16[2,64,64] diff_dst=bf16[2,64,64] "
+    "diff_src=bf16[2,64,64] diff_src2=bf16[2,64,64] diff_src3=bf16[2,64,64] heads=2 probability=0.25",
+    "attention/backward src=bf16[2,64,128] src2=bf16[2,64,128] src3=bf16[2,64,128] diff_dst=bf16[2,64,128] "
+    "diff_src=bf16[2,64,128] diff_src2=bf16[2,64,128] diff_src3=bf16[2,64,128] heads=2 probability=0.25",
+    "attention/backward src=bf16[2,64,197] src2=bf16[2,64,197] src3=bf16[2,64,197] diff_dst=bf16[2,64,197] "
+    "diff_src=bf16[2,64,197] diff_src2=bf16[2,64,197] diff_src3=bf16[2,64,197] heads=2 probability=0.25",
+    "attention/backward src=fp16[2,64,128] src2=fp16[2,64,128] src3=fp16[2,64,128] diff_dst=fp16[2,64,128] "
+    "diff_src=fp16[2,64,128] diff_src2=fp16[2,64,128] diff_src3=fp16[2,64,128] heads=2 probability=0.25",
+    "attention/backward src=fp16[2,64,192] src2=fp16[2,64,192] src3=fp16[2,64,192] diff_dst=fp16[2,64,192] "
+    "diff_src=fp16[2,64,192] diff_src2=fp16[2,64,192] diff_src3=fp16[2,64,192] heads=2 probability=0.25",
+    "attention/backward src=bf16[2,64,128] src2=bf16[2,64,128] src3=bf16[2,64,128] diff_dst=bf16[2,64,128] "
+    "diff_src=bf16[2,64,128] diff_src2=bf16[2,64,128] diff_src3=bf16[2,64,128] heads=2 causal=1 probability=0.25",
+    "attention/backward src=bf16[2,64,197] src2=bf16[2,64,197] src3=bf16[2,64,197] diff_dst=bf16[2,64,197] "
+    "diff_src=bf16[2,64,197] diff_src2=bf16[2,64,197] diff_src3=bf16[2,64,197] heads=2 causal=1 probability=0.25",
+    "attention/backward src=bf16[2,64,128] src2=bf16[2,64,128] src3=bf16[2,64,128] keep=fp32[2,128] diff_dst=bf16[2,64,128] "
+    "diff_src=bf16[2,64,128] diff_src2=bf16[2,64,128] diff_src3=bf16[2,64,128] heads=2 probability=0.25",
+    "attention/backward src=fp16[2,64,197] src2=fp16[2,64,197] src3=fp16[2,64,197] keep=fp32[2,197] diff_dst=fp16[2,64,197] "
+    "diff_src=fp16[2,64,197] diff_src2=fp16[2,64,197] diff_src3=fp16[2,64,197] heads=2 causal=1 probability=0.25",
     NULL};
 
 #endif

@@ -59,7 +59,7 @@ void qs__cudnn_trim(qs__cuda *cuda);
 
 /* ---- Graphs ---------------------------------------------------------------------------------------------------------------------- */
 
-enum { QS__CUDNN_DIMS = 4, QS__CUDNN_DESCRIPTORS = 256, QS__CUDNN_OPERATIONS = 32, QS__CUDNN_BOUND = 16 };
+enum { QS__CUDNN_DIMS = 4, QS__CUDNN_DESCRIPTORS = 256, QS__CUDNN_OPERATIONS = 32, QS__CUDNN_BOUND = 24 };
 
 /* A graph in the making. Once a call fails, those behind it do nothing, and `status` stays what it was: the message names the descriptor,
  * the attribute and the library's reason. */
