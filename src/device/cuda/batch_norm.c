@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_SLABS = 256, SUMS = 3, VECTORS = 4, ROUND_THREADS = 1024, APPLY_THREADS = 256 };
+enum { SUMS = 3, VECTORS = 4, ROUND_THREADS = 1024, APPLY_THREADS = 256 };
 
 /* Functions of a kernel, in the order in which build finds them. */
 enum { SUM, SUM_DISTANCES, FINISH, ROUND, APPLY };
@@ -52,8 +52,8 @@ static bool is_inference(const qs_case *one) {
     return !is_backward(one) && qs_case_position(one, QS_MEAN) < 0;
 }
 
-static qs__columns cut_of(const qs__cuda_kernel *kernel, int64_t slabs) {
-    return qs__columns_cut(kernel->cuda, qs__cuda_rows(&kernel->one, QS_SRC), qs__cuda_channels(&kernel->one, QS_SRC), slabs);
+static qs__columns cut_of(const qs__cuda_kernel *kernel, int blocks) {
+    return qs__columns_cut_parts(kernel->cuda, 1, qs__cuda_rows(&kernel->one, QS_SRC), qs__cuda_channels(&kernel->one, QS_SRC), blocks);
 }
 
 static qs_status prepare(qs__cuda_kernel *kernel) {
@@ -66,9 +66,9 @@ static qs_status prepare(qs__cuda_kernel *kernel) {
     kernel->own = p;
     const qs__norm_rule rule = qs__norm_rule_of(kernel);
     const uint64_t centre = vectors, factor = vectors + each, offset = vectors + 2 * each, slope = vectors + 3 * each;
-    p->cut = cut_of(kernel, MOST_SLABS);
+    p->cut = cut_of(kernel, QS__SUM_BLOCKS);
     p->sums = (qs__batch_sums_job){.cut = p->cut, .rule = rule, .src = qs__cuda_values_of(kernel, QS_SRC), .sums = sums};
-    p->apply = (qs__batch_apply_job){.cut = cut_of(kernel, 0),
+    p->apply = (qs__batch_apply_job){.cut = cut_of(kernel, QS__VALUE_BLOCKS),
                                      .src = p->sums.src,
                                      .dst = qs__cuda_values_of(kernel, backward ? QS_DIFF_SRC : QS_DST),
                                      .behind = qs__norm_behind_of(kernel),
@@ -167,7 +167,7 @@ qs_status qs__cuda_build_batch_norm(qs__cuda_kernel *kernel) {
     const qs_case *one = &kernel->one;
     const qs_norm *norm = one->op->norm;
     const bool backward = is_backward(one);
-    const qs__columns cut = cut_of(kernel, MOST_SLABS);
+    const qs__columns cut = cut_of(kernel, QS__SUM_BLOCKS);
     const bool eights = cut.width == 8;
     const size_t channels = (size_t)cut.channels, slabs = is_inference(one) ? 0 : (size_t)cut.slabs;
     const char *const functions[] = {[SUM] = backward ? norm->absolute ? "batch_norm_gradient_sums_absolute" : "batch_norm_gradient_sums"

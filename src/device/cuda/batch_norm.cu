@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Batch norms of every kind. Forward reads src twice: sums of each channel, by slabs of rows and then all together, in
- * double; then every value once more. Backward the same of src and diff_dst. Norms of groups (group_norm.cu) have the same kernels, by sample,
- * for all but totals.
+/* Batch norms of every kind. Forward reads src twice: sums of each channel, by slabs of rows and then all together, in double; then every
+ * value once more. Backward the same of src and diff_dst. Sums go through memory backwards, values forwards: sums begin with what the kernel
+ * before them wrote last, values with what the sums read last, as far as the cache still has it. Norms of groups (group_norm.cu) have the
+ * same kernels, by sample, for all but totals.
  *
  * Moments of floats are one pass: a thread counts 64 values from their own first one, in fp32, and adds what they come to in double, where
  * the difference of mean square and squared mean loses nothing that matters. Its first value is one of those whose spread is sought: their
@@ -13,18 +14,17 @@
 
 /* What a thread has of the values of its channels: 64 rows of them at a time. */
 template <int KIND, int WIDTH, int STAGE> QS_CUDA_DEVICE void slab_forward(const qs__batch_sums_job &job) {
-    enum { TOGETHER = KIND == ANY_KIND ? 1 : 4 };
+    constexpr int TOGETHER = vectors_ahead<KIND>;
     const column_place place = column_place_of(job.cut);
     const qs__cuda_values src = of_kind<KIND>(job.src);
-    const int64_t step = place.step * job.cut.channels;
-    int64_t left = rows_left(place, place.row), at = place.row * job.cut.channels + place.channel;
-    double total[WIDTH] = {}, squares[WIDTH] = {};
+    auto [left, at, step] = walk_back(job.cut, place);
+    column_sum *const total = column_sums_of_block(), *const squares = total + WIDTH;
     float centre[WIDTH] = {};
+    column_sums_clear(total);
     if (STAGE == QS__BATCH_DISTANCES && left > 0) vector_floats<WIDTH>(job.centre, place.vector, centre);
     while (left > 0) {
         const int rows = (int)least<int64_t>(left, QS__COLUMN_CHUNK);
         float sum[WIDTH] = {}, square[WIDTH] = {};
-        if (STAGE == QS__BATCH_MOMENTS) load_each<WIDTH>(src, at, centre);
         const auto take = [&](const float x[WIDTH]) {
             QS_CUDA_UNROLL
             for (int k = 0; k < WIDTH; k++) {
@@ -33,35 +33,35 @@ template <int KIND, int WIDTH, int STAGE> QS_CUDA_DEVICE void slab_forward(const
                 if (STAGE == QS__BATCH_MOMENTS) square[k] = __fmaf_rn(distance, distance, square[k]);
             }
         };
-        int row = 0;
-        for (; TOGETHER > 1 && row + TOGETHER <= rows; row += TOGETHER, at += TOGETHER * step) {
+        for (int row = 0; row < rows; row += TOGETHER) {
             float x[TOGETHER][WIDTH];
             QS_CUDA_UNROLL
-            for (int r = 0; r < TOGETHER; r++)
-                load_each<WIDTH>(src, at + r * step, x[r]);
+            for (int r = 0; r < TOGETHER; r++) /* the last row instead of those behind it */
+                load_each<WIDTH>(src, at + least(row + r, rows - 1) * step, x[r]);
+            if (STAGE == QS__BATCH_MOMENTS && row == 0) {
+                QS_CUDA_UNROLL
+                for (int k = 0; k < WIDTH; k++)
+                    centre[k] = x[0][k];
+            }
             QS_CUDA_UNROLL
             for (int r = 0; r < TOGETHER; r++)
-                take(x[r]);
-        }
-        for (; row < rows; row++, at += step) {
-            float x[WIDTH];
-            load_each<WIDTH>(src, at, x);
-            take(x);
+                if (row + r < rows) take(x[r]);
         }
         QS_CUDA_UNROLL
         for (int k = 0; k < WIDTH; k++) {
             const double first = (double)centre[k], of_rows = (double)sum[k];
-            total[k] += STAGE == QS__BATCH_MOMENTS ? of_rows + first * rows : of_rows;
-            if (STAGE == QS__BATCH_MOMENTS) squares[k] += (double)square[k] + first * (2 * of_rows + first * rows);
+            column_sum_add(total[k], STAGE == QS__BATCH_MOMENTS ? of_rows + first * rows : of_rows);
+            if (STAGE == QS__BATCH_MOMENTS) column_sum_add(squares[k], (double)square[k] + first * (2 * of_rows + first * rows));
         }
         left -= rows;
+        at += rows * step;
     }
     double *to = pointer<double>(job.sums);
     slab_sums<WIDTH>(job.cut, place, total, to);
     if (STAGE == QS__BATCH_MOMENTS) slab_sums<WIDTH>(job.cut, place, squares, to + job.cut.slabs * job.cut.channels);
 }
 
-QS_CUDA_GLOBAL(batch_norm_moments, qs__batch_sums_job) {
+QS_CUDA_RESIDENT(batch_norm_moments, qs__batch_sums_job, QS__COLUMN_THREADS, QS__COLUMN_BLOCKS) {
     if (job.cut.width == 1) return slab_forward<ANY_KIND, 1, QS__BATCH_MOMENTS>(job);
     with_common_kind(job.src.format.kind, [&](auto kind) { slab_forward<decltype(kind)::value, 8, QS__BATCH_MOMENTS>(job); });
 }
@@ -90,13 +90,13 @@ template <int KIND, int WIDTH> struct gradient_row {
 };
 
 template <int KIND, int WIDTH, bool ABSOLUTE> QS_CUDA_DEVICE void slab_gradient(const qs__batch_sums_job &job) {
-    enum { TOGETHER = KIND == ANY_KIND ? 1 : 2 };
+    constexpr int TOGETHER = pairs_ahead<KIND>;
     const column_place place = column_place_of(job.cut);
     const qs__cuda_values src = of_kind<KIND>(job.src), diff = of_kind<KIND>(job.diff_dst);
-    const int64_t step = place.step * job.cut.channels;
-    int64_t left = rows_left(place, place.row), at = place.row * job.cut.channels + place.channel;
-    double total[WIDTH] = {}, products[WIDTH] = {}, signs[WIDTH] = {};
-    float centre[WIDTH] = {};
+    auto [left, at, step] = walk_back(job.cut, place);
+    column_sum *const total = column_sums_of_block(), *const products = total + WIDTH;
+    float centre[WIDTH] = {}, sign[WIDTH] = {}; /* whole numbers: exact */
+    column_sums_clear(total);
     if (left > 0) vector_floats<WIDTH>(job.centre, place.vector, centre);
     if (job.rule.quantized) {
         const double unit = step_of(job.rule);
@@ -106,7 +106,7 @@ template <int KIND, int WIDTH, bool ABSOLUTE> QS_CUDA_DEVICE void slab_gradient(
     }
     while (left > 0) {
         const int rows = (int)least<int64_t>(left, QS__COLUMN_CHUNK);
-        float sum[WIDTH] = {}, product[WIDTH] = {}, sign[WIDTH] = {};
+        float sum[WIDTH] = {}, product[WIDTH] = {};
         const auto take = [&](const gradient_row<KIND, WIDTH> &of) {
             QS_CUDA_UNROLL
             for (int k = 0; k < WIDTH; k++) {
@@ -116,39 +116,39 @@ template <int KIND, int WIDTH, bool ABSOLUTE> QS_CUDA_DEVICE void slab_gradient(
                 if (ABSOLUTE) sign[k] += direction_of(true, distance);
             }
         };
-        int row = 0;
-        for (; TOGETHER > 1 && row + TOGETHER <= rows; row += TOGETHER, at += TOGETHER * step) {
+        for (int row = 0; row < rows; row += TOGETHER) {
             gradient_row<KIND, WIDTH> of[TOGETHER];
             QS_CUDA_UNROLL
             for (int r = 0; r < TOGETHER; r++)
-                of[r].load(src, diff, job.mask, at + r * step);
+                of[r].load(src, diff, job.mask, at + least(row + r, rows - 1) * step);
             QS_CUDA_UNROLL
             for (int r = 0; r < TOGETHER; r++)
-                take(of[r]);
-        }
-        for (; row < rows; row++, at += step) {
-            gradient_row<KIND, WIDTH> of;
-            of.load(src, diff, job.mask, at);
-            take(of);
+                if (row + r < rows) take(of[r]);
         }
         QS_CUDA_UNROLL
         for (int k = 0; k < WIDTH; k++) {
-            total[k] += (double)sum[k];
-            products[k] += (double)product[k];
-            if (ABSOLUTE) signs[k] += (double)sign[k];
+            column_sum_add(total[k], (double)sum[k]);
+            column_sum_add(products[k], (double)product[k]);
         }
         left -= rows;
+        at += rows * step;
     }
     double *to = pointer<double>(job.sums);
     const int64_t each = job.cut.slabs * job.cut.channels;
     slab_sums<WIDTH>(job.cut, place, total, to);
     slab_sums<WIDTH>(job.cut, place, products, to + each);
-    if (ABSOLUTE) slab_sums<WIDTH>(job.cut, place, signs, to + 2 * each);
+    if (!ABSOLUTE) return;
+    __syncthreads();
+    QS_CUDA_UNROLL
+    for (int k = 0; k < WIDTH; k++)
+        total[k][threadIdx.x] = (double)sign[k];
+    slab_sums<WIDTH>(job.cut, place, total, to + 2 * each);
 }
 
-QS_CUDA_GLOBAL(batch_norm_gradient_sums, qs__batch_sums_job) {
+QS_CUDA_RESIDENT(batch_norm_gradient_sums, qs__batch_sums_job, QS__COLUMN_THREADS, QS__COLUMN_BLOCKS) {
     if (job.cut.width == 1) return slab_gradient<ANY_KIND, 1, false>(job);
-    with_common_kind(common_kind(job.src.format, job.diff_dst.format), [&](auto kind) { slab_gradient<decltype(kind)::value, 8, false>(job); });
+    with_common_kind(common_kind(job.src.format, job.diff_dst.format),
+                     [&](auto kind) { slab_gradient<decltype(kind)::value, 8, false>(job); });
 }
 
 QS_CUDA_GLOBAL(batch_norm_gradient_sums_absolute, qs__batch_sums_job) {
@@ -269,12 +269,11 @@ QS_CUDA_GLOBAL(batch_norm_gradient_finish, qs__batch_gradient_finish_job) {
 /* ---- Every value once more --------------------------------------------------------------------------------------------------------------- */
 
 template <int KIND, bool RELU> QS_CUDA_DEVICE void normalize_columns(const qs__batch_apply_job &job) {
-    enum { TOGETHER = KIND == ANY_KIND ? 1 : 4 };
+    constexpr int TOGETHER = vectors_ahead<KIND>;
     const column_place place = column_place_of(job.cut);
     const qs__cuda_values src = of_kind<KIND>(job.src);
     result_writer<KIND, RELU> out = writer_of<KIND, RELU>(job.dst, job.behind);
-    const int64_t step = place.step * job.cut.channels;
-    int64_t left = rows_left(place, place.row), at = place.row * job.cut.channels + place.channel;
+    auto [left, at, step] = walk_forth(job.cut, place);
     float centre[8] = {}, factor[8] = {}, offset[8] = {};
     if (left > 0) {
         floats8(job.centre, place.vector, centre);
@@ -288,19 +287,14 @@ template <int KIND, bool RELU> QS_CUDA_DEVICE void normalize_columns(const qs__b
             y[k] = __fmaf_rn(x[k] - centre[k], factor[k], offset[k]);
         out.put(to, y);
     };
-    for (; TOGETHER > 1 && left >= TOGETHER; left -= TOGETHER, at += TOGETHER * step) {
+    for (; left > 0; left -= TOGETHER, at += TOGETHER * step) {
         float x[TOGETHER][8];
         QS_CUDA_UNROLL
         for (int r = 0; r < TOGETHER; r++)
-            value_load8(src, at + r * step, x[r]);
+            value_load8(src, at + least<int64_t>(r, left - 1) * step, x[r]);
         QS_CUDA_UNROLL
         for (int r = 0; r < TOGETHER; r++)
-            put(x[r], at + r * step);
-    }
-    for (; left > 0; left--, at += step) {
-        float x[8];
-        value_load8(src, at, x);
-        put(x, at);
+            if (r < left) put(x[r], at + r * step);
     }
     out.finish();
 }
@@ -309,21 +303,20 @@ template <bool RELU> QS_CUDA_DEVICE void normalize_known(const qs__batch_apply_j
     with_common_kind(common_kind(job.src.format, job.dst.format), [&](auto kind) { normalize_columns<decltype(kind)::value, RELU>(job); });
 }
 
-QS_CUDA_GLOBAL(batch_norm_normalize, qs__batch_apply_job) {
+QS_CUDA_RESIDENT(batch_norm_normalize, qs__batch_apply_job, QS__COLUMN_THREADS, QS__COLUMN_BLOCKS) {
     normalize_known<false>(job);
 }
 
-QS_CUDA_GLOBAL(batch_norm_normalize_relu, qs__batch_apply_job) {
+QS_CUDA_RESIDENT(batch_norm_normalize_relu, qs__batch_apply_job, QS__COLUMN_THREADS, QS__COLUMN_BLOCKS) {
     normalize_known<true>(job);
 }
 
 template <int KIND, bool ABSOLUTE> QS_CUDA_DEVICE void gradient_columns(const qs__batch_apply_job &job) {
-    enum { TOGETHER = KIND == ANY_KIND ? 1 : 2 };
+    constexpr int TOGETHER = pairs_ahead<KIND>;
     const column_place place = column_place_of(job.cut);
     const qs__cuda_values src = of_kind<KIND>(job.src), diff = of_kind<KIND>(job.diff_dst);
     result_writer<KIND, false> out = gradient_writer<KIND>(job.dst, job.behind.absmax);
-    const int64_t step = place.step * job.cut.channels;
-    int64_t left = rows_left(place, place.row), at = place.row * job.cut.channels + place.channel;
+    auto [left, at, step] = walk_forth(job.cut, place);
     float centre[8] = {}, factor[8] = {}, offset[8] = {}, slope[8] = {};
     if (left > 0) {
         floats8(job.centre, place.vector, centre);
@@ -338,26 +331,22 @@ template <int KIND, bool ABSOLUTE> QS_CUDA_DEVICE void gradient_columns(const qs
             y[k] = __fmaf_rn(factor[k], of.dy[k], __fmaf_rn(-direction_of(ABSOLUTE, of.x[k] - centre[k]), slope[k], -offset[k]));
         out.put(to, y);
     };
-    for (; TOGETHER > 1 && left >= TOGETHER; left -= TOGETHER, at += TOGETHER * step) {
+    for (; left > 0; left -= TOGETHER, at += TOGETHER * step) {
         gradient_row<KIND, 8> of[TOGETHER];
         QS_CUDA_UNROLL
         for (int r = 0; r < TOGETHER; r++)
-            of[r].load(src, diff, job.behind.mask, at + r * step);
+            of[r].load(src, diff, job.behind.mask, at + least<int64_t>(r, left - 1) * step);
         QS_CUDA_UNROLL
         for (int r = 0; r < TOGETHER; r++)
-            put(of[r], at + r * step);
-    }
-    for (; left > 0; left--, at += step) {
-        gradient_row<KIND, 8> of;
-        of.load(src, diff, job.behind.mask, at);
-        put(of, at);
+            if (r < left) put(of[r], at + r * step);
     }
     out.finish();
 }
 
-QS_CUDA_GLOBAL(batch_norm_gradient, qs__batch_apply_job) {
+QS_CUDA_RESIDENT(batch_norm_gradient, qs__batch_apply_job, QS__COLUMN_THREADS, QS__COLUMN_BLOCKS) {
     const int kind = common_kind(job.src.format, job.dst.format);
-    with_common_kind(common_kind(job.diff_dst.format, job.dst.format) == kind ? kind : ANY_KIND, [&](auto kind) { gradient_columns<decltype(kind)::value, false>(job); });
+    with_common_kind(common_kind(job.diff_dst.format, job.dst.format) == kind ? kind : ANY_KIND,
+                     [&](auto kind) { gradient_columns<decltype(kind)::value, false>(job); });
 }
 
 QS_CUDA_GLOBAL(batch_norm_gradient_absolute, qs__batch_apply_job) {

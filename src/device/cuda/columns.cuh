@@ -19,6 +19,10 @@ template <int KIND> QS_CUDA_DEVICE qs__cuda_values of_kind(qs__cuda_values value
     return values;
 }
 
+/* Vectors of eight that a thread has on their way: 64 bytes, or one of a kind that the compiler does not know. */
+template <int KIND> constexpr int vectors_ahead = KIND == ANY_KIND ? 1 : KIND == QS__CUDA_FP32 ? 2 : 4;
+template <int KIND> constexpr int pairs_ahead = (vectors_ahead<KIND> + 1) / 2;
+
 /* Eight floats of a vector of fp32, at a multiple of four. */
 QS_CUDA_DEVICE void floats8(uint64_t vector, int64_t at, float out[8]) {
     QS_CUDA_UNROLL
@@ -84,8 +88,9 @@ template <int KIND, bool RELU> struct result_writer {
 
 struct column_place {
     int64_t channel;
-    int64_t row, stop; /* its first row; nothing to do where that is not below */
-    int64_t step;      /* from one of its rows to the next */
+    int64_t row, count; /* its first row, and how many it has */
+    int64_t stop;       /* or where rows end, of slabs that lie one behind the other */
+    int64_t step;       /* from one of its rows to the next */
     int64_t slab;
     int64_t vector; /* of the channel in vectors that parts have each for themselves */
     int lane;       /* among those with the same channels */
@@ -93,22 +98,33 @@ struct column_place {
 
 QS_CUDA_DEVICE column_place column_place_of(const qs__columns &cut) {
     const int thread = (int)threadIdx.x, lane = thread / cut.across;
-    column_place out;
+    column_place out = {};
     out.slab = blockIdx.x / (unsigned)cut.tiles;
     out.lane = lane;
     out.channel = ((int64_t)(blockIdx.x % (unsigned)cut.tiles) * cut.across + thread % cut.across) * cut.width;
-    const int64_t part = out.slab / cut.part_slabs, first = out.slab % cut.part_slabs * cut.slab_rows;
+    const int64_t part = out.slab / cut.part_slabs, first = out.slab % cut.part_slabs * cut.down + lane;
     out.vector = part * cut.channels + out.channel;
-    out.row = part * cut.part_rows + first + lane;
-    out.stop = part * cut.part_rows + least(first + cut.slab_rows, cut.part_rows);
-    out.step = cut.down;
-    if (lane >= cut.down || out.channel >= cut.channels) out.stop = out.row;
+    out.row = part * cut.part_rows + first;
+    out.step = cut.part_slabs * cut.down;
+    out.count = first < cut.part_rows ? (cut.part_rows - first + out.step - 1) / out.step : 0;
+    if (lane >= cut.down || out.channel >= cut.channels) out.count = 0;
     return out;
 }
 
-/* How many rows the thread has from `row` on. */
-QS_CUDA_DEVICE int64_t rows_left(const column_place &place, int64_t row) {
-    return row < place.stop ? (place.stop - row + place.step - 1) / place.step : 0;
+/* Where the thread's rows are in memory, from the last one back: elements, and how far it is from one to the next. */
+struct column_walk {
+    int64_t left, at, step;
+};
+
+QS_CUDA_DEVICE column_walk walk_back(const qs__columns &cut, const column_place &place) {
+    const column_walk out = {place.count, (place.row + (place.count - 1) * place.step) * cut.channels + place.channel,
+                             -place.step * cut.channels};
+    return out;
+}
+
+QS_CUDA_DEVICE column_walk walk_forth(const qs__columns &cut, const column_place &place) {
+    const column_walk out = {place.count, place.row * cut.channels + place.channel, place.step * cut.channels};
+    return out;
 }
 
 /* ---- Sums ---------------------------------------------------------------------------------------------------------------------------- */
@@ -121,7 +137,7 @@ QS_CUDA_DEVICE bool slab_join(const qs__columns &cut, const column_place &place,
     const int thread = (int)threadIdx.x;
     int half = 1;
     if (cut.down == 1) return place.lane == 0 && place.channel < cut.channels; /* all threads */
-    __syncthreads(); /* who reads the sums before these is done */
+    __syncthreads();                                                           /* who reads the sums before these is done */
     QS_CUDA_UNROLL
     for (int k = 0; k < WIDTH; k++)
         part[k][thread] = of[k];
@@ -139,16 +155,41 @@ QS_CUDA_DEVICE bool slab_join(const qs__columns &cut, const column_place &place,
     return place.lane == 0 && place.channel < cut.channels;
 }
 
-/* Adds what the block's threads have of each channel, and writes it at [slab][channel] of `to`. All threads come. */
-template <int WIDTH> QS_CUDA_DEVICE void slab_sums(const qs__columns &cut, const column_place &place, const double sum[WIDTH], double *to) {
-    double all[WIDTH];
+/* Two sums of each of a thread's channels, in shared memory: registers are for loads on their way. */
+typedef double column_sum[QS__COLUMN_THREADS];
+QS_CUDA_DEVICE column_sum *column_sums_of_block() {
+    __shared__ column_sum part[2 * 8];
+    return part;
+}
+
+/* The thread's own. What is added goes to memory each time: a compiler would keep sums in registers all the same. */
+QS_CUDA_DEVICE void column_sums_clear(column_sum *part) {
     QS_CUDA_UNROLL
+    for (int k = 0; k < 2 * 8; k++)
+        part[k][threadIdx.x] = 0;
+}
+
+QS_CUDA_DEVICE void column_sum_add(column_sum &part, double more) {
+    volatile double *const own = &part[threadIdx.x];
+    *own = *own + more;
+}
+
+/* Adds what the block's threads have of each channel, in WIDTH rows of `part`, as a tree, and writes it at [slab][channel] of `to`. All
+ * threads come. */
+template <int WIDTH> QS_CUDA_DEVICE void slab_sums(const qs__columns &cut, const column_place &place, column_sum *part, double *to) {
+    const int thread = (int)threadIdx.x;
+    int half = 1;
+    while (half < cut.down)
+        half *= 2;
+    for (half /= 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (place.lane < half && place.lane + half < cut.down)
+            for (int k = 0; k < WIDTH; k++)
+                part[k][thread] += part[k][thread + half * cut.across];
+    }
+    if (place.lane > 0 || place.channel >= cut.channels) return;
     for (int k = 0; k < WIDTH; k++)
-        all[k] = sum[k];
-    if (!slab_join<WIDTH>(cut, place, all, sum_of())) return;
-    QS_CUDA_UNROLL
-    for (int k = 0; k < WIDTH; k++)
-        to[place.slab * cut.channels + place.channel + k] = all[k];
+        to[place.slab * cut.channels + place.channel + k] = part[k][thread];
 }
 
 /* Joins the slabs of the channel that a thread of QS__TOTAL_THREADS stands for, from 0 on; lane 0 has the total. All threads come. */

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-enum { MOST_SLABS = 256, SUMS = 2, VECTORS = 5, APPLY_THREADS = 256, FINISH_THREADS = 128 };
+enum { SUMS = 2, VECTORS = 5, APPLY_THREADS = 256, FINISH_THREADS = 128 };
 
 /* Functions of a kernel, in the order in which build finds them. */
 enum { MOMENTS, TOTALS, FINISH, APPLY, GRADIENT_SUMS, GRADIENT_FINISH, PARAMETERS, FUNCTIONS };
@@ -33,10 +33,10 @@ static int64_t members_of(const qs_case *one) {
     return one->op->takes & QS_TAKES_GROUPS ? qs__cuda_channels(one, QS_SRC) / one->attributes.groups : 1;
 }
 
-static qs__columns cut_of(const qs__cuda_kernel *kernel, int64_t slabs) {
+static qs__columns cut_of(const qs__cuda_kernel *kernel, int blocks) {
     const qs_case *one = &kernel->one;
     return qs__columns_cut_parts(kernel->cuda, samples_of(one), qs__cuda_rows(one, QS_SRC) / samples_of(one),
-                                 qs__cuda_channels(one, QS_SRC), slabs);
+                                 qs__cuda_channels(one, QS_SRC), blocks);
 }
 
 static void plan_backward(const qs__cuda_kernel *kernel, plan *p) {
@@ -55,7 +55,7 @@ static void plan_backward(const qs__cuda_kernel *kernel, plan *p) {
 static qs_status prepare(qs__cuda_kernel *kernel) {
     const qs_case *one = &kernel->one;
     const bool backward = is_backward(one);
-    const qs__columns cut = cut_of(kernel, MOST_SLABS);
+    const qs__columns cut = cut_of(kernel, QS__SUM_BLOCKS);
     const int64_t members = members_of(one), groups = samples_of(one) * cut.channels / members;
     const uint64_t sums = kernel->scratch + (uint64_t)kernel->plan[0], vectors = kernel->scratch + (uint64_t)kernel->plan[2];
     const uint64_t totals = cut.part_slabs == 1 ? sums : kernel->scratch + (uint64_t)kernel->plan[1];
@@ -82,7 +82,7 @@ static qs_status prepare(qs__cuda_kernel *kernel) {
     while (p->finish.lanes < QS__CUDA_WARP && p->finish.lanes < members)
         p->finish.lanes *= 2;
     p->finish_blocks = qs__cuda_blocks(kernel->cuda, groups * p->finish.lanes, FINISH_THREADS, 1);
-    p->apply = (qs__batch_apply_job){.cut = cut_of(kernel, 0),
+    p->apply = (qs__batch_apply_job){.cut = cut_of(kernel, QS__VALUE_BLOCKS),
                                      .src = p->moments.src,
                                      .dst = qs__cuda_values_of(kernel, backward ? QS_DIFF_SRC : QS_DST),
                                      .centre = p->finish.centre,
@@ -124,7 +124,7 @@ static qs_status run(qs__cuda_kernel *kernel, const qs_run *step) {
 qs_status qs__cuda_build_group_norm(qs__cuda_kernel *kernel) {
     const qs_case *one = &kernel->one;
     const bool backward = is_backward(one);
-    const qs__columns cut = cut_of(kernel, MOST_SLABS);
+    const qs__columns cut = cut_of(kernel, QS__SUM_BLOCKS);
     const bool eights = cut.width == 8;
     const size_t channels = (size_t)cut.channels, samples = (size_t)samples_of(one);
     const char *const functions[] = {[MOMENTS] = "batch_norm_moments",

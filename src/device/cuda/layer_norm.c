@@ -31,11 +31,11 @@ static bool fits_registers(const qs_case *one) {
  * since they keep sums of each channel, too. */
 typedef struct rows_shape {
     int lanes, threads; /* of a row, and of a block */
-    int64_t blocks;     /* as many as run at once; backward more where a thread would add more than MOST_ROWS rows up */
+    int64_t blocks;     /* backward as many as run at once, or twice as many, ..., so that no thread adds more than MOST_ROWS rows up */
 } rows_shape;
 
 static rows_shape rows_shape_of(const qs__cuda_kernel *kernel) {
-    enum { WARP = 32, WIDE_THREADS = 256, FORWARD_TIMES = 8, NARROW_TIMES = 6, WIDE_TIMES = 3, WIDTH = 8 * WARP };
+    enum { WARP = 32, WIDE_THREADS = 256, FORWARD_TIMES = 24, NARROW_TIMES = 6, WIDE_TIMES = 3, WIDTH = 8 * WARP };
     const int64_t rows = qs__cuda_rows(&kernel->one, QS_SRC), channels = qs__cuda_channels(&kernel->one, QS_SRC);
     const bool backward = is_backward(&kernel->one), wide = backward && channels > WIDTH;
     rows_shape out = {.lanes = qs__row_lanes(channels), .threads = QS__ROW_THREADS};
@@ -45,7 +45,7 @@ static rows_shape rows_shape_of(const qs__cuda_kernel *kernel) {
     }
     const int64_t together = out.threads / out.lanes, most = (rows + together - 1) / together;
     out.blocks = (int64_t)kernel->cuda->multiprocessors * (!backward ? FORWARD_TIMES : wide ? WIDE_TIMES : NARROW_TIMES);
-    if (backward && out.blocks * MOST_ROWS < most) out.blocks = (most + MOST_ROWS - 1) / MOST_ROWS;
+    if (backward) out.blocks *= (most + out.blocks * MOST_ROWS - 1) / (out.blocks * MOST_ROWS);
     if (out.blocks > most) out.blocks = most;
     return out;
 }
@@ -60,9 +60,9 @@ typedef struct plan {
 } plan;
 
 static qs__columns gradient_cut(const qs__cuda_kernel *kernel) {
-    enum { MOST_SLABS = 256 };
+    enum { BLOCKS = 2 }; /* of a multiprocessor */
     const int64_t rows = qs__cuda_rows(&kernel->one, QS_SRC), channels = qs__cuda_channels(&kernel->one, QS_SRC);
-    if (!fits_registers(&kernel->one)) return qs__columns_cut(kernel->cuda, rows, channels, MOST_SLABS);
+    if (!fits_registers(&kernel->one)) return qs__columns_cut_parts(kernel->cuda, 1, rows, channels, BLOCKS);
     return (qs__columns){.rows = rows, .channels = channels, .slabs = rows_shape_of(kernel).blocks};
 }
 

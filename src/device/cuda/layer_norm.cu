@@ -11,17 +11,6 @@
 
 /* ---- A row in registers -------------------------------------------------------------------------------------------------------------------- */
 
-/* Zeros where the lane has no such vector. */
-template <int VECTORS> QS_CUDA_DEVICE void vectors_read(const row_lanes &on, uint64_t from, float out[VECTORS][8]) {
-    QS_CUDA_UNROLL
-    for (int v = 0; v < VECTORS; v++) {
-        QS_CUDA_UNROLL
-        for (int k = 0; k < 8; k++)
-            out[v][k] = 0;
-        if (from && on.channel(v) < on.channels) floats8(from, on.channel(v), out[v]);
-    }
-}
-
 struct row_statistics {
     float mean, spread, inverse;
 };
@@ -63,9 +52,6 @@ template <int KIND, int VECTORS, bool RELU> QS_CUDA_DEVICE void rows_forward(con
     result_writer<KIND, RELU> out = writer_of<KIND, RELU>(job.dst, job.behind);
     const row_lanes on = row_lanes_of(job.lanes, job.channels);
     const int64_t rows = thread_count() / job.lanes, of_warp = WARP / job.lanes;
-    float scale[VECTORS][8], shift[VECTORS][8];
-    vectors_read<VECTORS>(on, job.scale, scale);
-    vectors_read<VECTORS>(on, job.shift, shift);
     for (int64_t first = thread_number() / WARP * of_warp; first < job.rows; first += rows) {
         const int64_t row = first + (int)threadIdx.x % WARP / job.lanes;
         const bool there = row < job.rows;
@@ -79,10 +65,13 @@ template <int KIND, int VECTORS, bool RELU> QS_CUDA_DEVICE void rows_forward(con
         }
         QS_CUDA_UNROLL
         for (int v = 0; v < VECTORS; v++) {
+            float scale[8], shift[8] = {}; /* from the cache: registers are for more rows on their way */
             if (on.channel(v) >= job.channels) continue;
+            floats8(job.scale, on.channel(v), scale);
+            if (job.shift) floats8(job.shift, on.channel(v), shift);
             QS_CUDA_UNROLL
             for (int k = 0; k < 8; k++)
-                x[v][k] = __fmaf_rn((x[v][k] - of.mean) * of.inverse, scale[v][k], shift[v][k]);
+                x[v][k] = __fmaf_rn((x[v][k] - of.mean) * of.inverse, scale[k], shift[k]);
             out.put(row * job.channels + on.channel(v), x[v]);
         }
     }
@@ -166,10 +155,26 @@ QS_CUDA_DEVICE void parameter_sums(float *all, int64_t channels, int group, int 
     }
 }
 
+/* What a thread reads of a row, as it lies in memory: so the next row is on its way while one is summed. */
+template <int KIND> struct row_words {
+    static constexpr int WORDS = 8 * bytes_of_kind<KIND> / 4;
+    uint32_t x[WORDS] = {}, dy[WORDS] = {}, mask = 0xFF;
+    float mean = 0, spread = 0;
+    QS_CUDA_DEVICE_MEMBER void load(const qs__layer_gradient_job &job, int64_t row, int64_t channel) {
+        const int64_t at = row * job.cut.channels + channel;
+        if (row >= job.cut.rows || channel >= job.cut.channels) return;
+        words_load<WORDS>(pointer<const uint8_t>(job.src.at) + at * bytes_of_kind<KIND>, x);
+        words_load<WORDS>(pointer<const uint8_t>(job.diff_dst.at) + at * bytes_of_kind<KIND>, dy);
+        if (job.mask) mask = pointer<const uint8_t>(job.mask)[at >> 3];
+        if (!job.mean) return;
+        mean = pointer<const float>(job.mean)[row];
+        spread = pointer<const float>(job.spread)[row];
+    }
+};
+
 /* A row belongs to job.lanes threads, of a warp or of several. */
 template <int KIND, bool ABSOLUTE, bool WIDE> QS_CUDA_DEVICE void rows_gradient(const qs__layer_gradient_job &job) {
     row_shared &shared = row_shared_of();
-    const qs__cuda_values src = of_kind<KIND>(job.src), diff = of_kind<KIND>(job.diff_dst);
     const int64_t rows = job.cut.rows, channels = job.cut.channels;
     const int groups = (int)blockDim.x / job.lanes, group = (int)threadIdx.x / job.lanes;
     const row_lanes on = row_lanes_of(job.lanes, channels);
@@ -185,22 +190,29 @@ template <int KIND, bool ABSOLUTE, bool WIDE> QS_CUDA_DEVICE void rows_gradient(
     };
     row_sums wide = {shared.part, (int)threadIdx.x / job.lanes * (job.lanes / WARP), job.lanes / WARP, 0};
     result_writer<KIND, false> out = gradient_writer<KIND>(job.diff_src, job.absmax);
-    float scale[8] = {}, scales[8] = {}, shifts[8] = {};
-    if (channel < channels) floats8(job.scale, channel, scale);
-    for (int64_t first = (int64_t)blockIdx.x * groups; first < rows; first += (int64_t)gridDim.x * groups) {
-        const int64_t row = first + group, at = row * channels + channel;
+    const int64_t step = (int64_t)gridDim.x * groups;
+    constexpr bool EARLY = KIND != QS__CUDA_FP32; /* which has as many bytes on their way without */
+    float scales[8] = {}, shifts[8] = {};
+    row_words<KIND> next;
+    if (EARLY) next.load(job, (int64_t)blockIdx.x * groups + group, channel);
+    for (int64_t first = (int64_t)blockIdx.x * groups; first < rows; first += step) {
+        const int64_t row = first + group;
         const bool there = row < rows && channel < channels;
-        float x[8] = {}, dy[8] = {}, of[ROW_SUMS] = {}, mean = 0, inverse = 0;
-        if (there) {
-            value_load8(src, at, x);
-            value_load8(diff, at, dy);
+        float x[8], dy[8], scale[8] = {}, of[ROW_SUMS] = {}, inverse = 0;
+        row_words<KIND> now;
+        if (EARLY) {
+            now = next;
+            next = row_words<KIND>();
+            next.load(job, row + step, channel);
+        } else {
+            now.load(job, row, channel);
         }
-        if (there && job.mask) {
-            const uint32_t bits = pointer<const uint8_t>(job.mask)[at >> 3];
-            QS_CUDA_UNROLL
-            for (int k = 0; k < 8; k++)
-                dy[k] = bits >> k & 1 ? dy[k] : 0;
-        }
+        if (channel < channels) floats8(job.scale, channel, scale);
+        stream_values<KIND, 8>(job.src.format, now.x, x);
+        stream_values<KIND, 8>(job.diff_dst.format, now.dy, dy);
+        QS_CUDA_UNROLL
+        for (int k = 0; k < 8; k++)
+            dy[k] = now.mask >> k & 1 ? dy[k] : 0;
         if (!job.mean) {
             QS_CUDA_UNROLL
             for (int k = 0; k < 8; k++)
@@ -209,12 +221,11 @@ template <int KIND, bool ABSOLUTE, bool WIDE> QS_CUDA_DEVICE void rows_gradient(
             inverse = row_inverse(job.rule, of[0] / (float)channels);
             of[0] = 0;
         } else if (there) {
-            mean = pointer<const float>(job.mean)[row];
-            inverse = row_inverse(job.rule, pointer<const float>(job.spread)[row]);
+            inverse = row_inverse(job.rule, now.spread);
         }
         QS_CUDA_UNROLL
         for (int k = 0; k < 8; k++) {
-            const float n = there ? (x[k] - mean) * inverse : 0, g = dy[k] * scale[k];
+            const float n = there ? (x[k] - now.mean) * inverse : 0, g = dy[k] * scale[k];
             scales[k] = __fmaf_rn(dy[k], n, scales[k]);
             shifts[k] += dy[k];
             of[0] += g;
@@ -230,7 +241,7 @@ template <int KIND, bool ABSOLUTE, bool WIDE> QS_CUDA_DEVICE void rows_gradient(
         QS_CUDA_UNROLL
         for (int k = 0; k < 8; k++)
             dy[k] = inverse * __fmaf_rn(signs - direction_of(ABSOLUTE, x[k]), product, dy[k] - sum);
-        out.put(at, dy);
+        out.put(row * channels + channel, dy);
     }
     float *to = pointer<float>(job.sums);
     parameter_sums(shared.all, channels, group, groups, channel, scales, to);
@@ -249,7 +260,7 @@ template <bool ABSOLUTE, bool WIDE> QS_CUDA_DEVICE void rows_gradient_known(cons
     }
 }
 
-QS_CUDA_GLOBAL(layer_norm_gradient_rows, qs__layer_gradient_job) {
+QS_CUDA_RESIDENT(layer_norm_gradient_rows, qs__layer_gradient_job, 256, 3) {
     if (job.lanes > WARP) return rows_gradient_known<false, true>(job);
     rows_gradient_known<false, false>(job);
 }
@@ -378,10 +389,12 @@ QS_CUDA_GLOBAL(layer_norm_gradient, qs__layer_gradient_job) {
 template <int WIDTH> QS_CUDA_DEVICE void slab_parameters(const qs__layer_gradient_job &job) {
     const column_place place = column_place_of(job.cut);
     const float step = (float)step_of(job.rule);
-    double scales[WIDTH] = {}, shifts[WIDTH] = {};
-    for (int64_t row = place.row; row < place.stop;) {
+    column_sum *const scales = column_sums_of_block(), *const shifts = scales + WIDTH;
+    int64_t row = place.row;
+    column_sums_clear(scales);
+    for (int64_t left = place.count; left > 0; left -= QS__COLUMN_CHUNK) {
         float scale[WIDTH] = {}, shift[WIDTH] = {};
-        for (int r = 0; r < QS__COLUMN_CHUNK && row < place.stop; r++, row += place.step) {
+        for (int r = 0; r < QS__COLUMN_CHUNK && r < left; r++, row += place.step) {
             const float centre = pointer<const float>(job.centre)[row], unit = pointer<const float>(job.inverse)[row] * step;
             const int64_t at = row * job.cut.channels + place.channel;
             float x[WIDTH], dy[WIDTH];
@@ -396,8 +409,8 @@ template <int WIDTH> QS_CUDA_DEVICE void slab_parameters(const qs__layer_gradien
         }
         QS_CUDA_UNROLL
         for (int k = 0; k < WIDTH; k++) {
-            scales[k] += (double)scale[k];
-            shifts[k] += (double)shift[k];
+            column_sum_add(scales[k], (double)scale[k]);
+            column_sum_add(shifts[k], (double)shift[k]);
         }
     }
     double *to = pointer<double>(job.sums);

@@ -5,6 +5,7 @@
 
 #include "cuda/columns.cuh"
 #include "cuda/norm_jobs.h"
+#include "cuda/stream.cuh"
 
 #include <math.h>
 

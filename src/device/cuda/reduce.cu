@@ -107,7 +107,7 @@ QS_CUDA_DEVICE column_place place_of(const qs__reduce_job &job, int64_t *batch) 
     const qs__columns &cut = job.cut;
     const int threads = cut.across * cut.down, group = (int)threadIdx.x / threads, inside = (int)threadIdx.x - group * threads;
     const int64_t wide = blockIdx.x / (unsigned)cut.tiles, tile = blockIdx.x % (unsigned)cut.tiles;
-    column_place out;
+    column_place out = {};
     out.slab = wide % cut.slabs;
     out.lane = inside / cut.across;
     out.channel = (tile * cut.across + inside % cut.across) * cut.width;
