@@ -90,9 +90,9 @@ part_build() {
     for target in $targets; do
         cp "build/gpu/tests/$target" "$to/bin/"
     done
-    [ $with_mpi = OFF ] || mpi_pack "$to/mpi"
     strip "$to"/bin/*
     libraries_pack "$to/lib" "$to"/bin/*
+    [ $with_mpi = OFF ] || mpi_pack "$to/mpi"
     # shellcheck disable=SC2016 # for the shell that runs it
     printf '#!/bin/sh\nfolder=$(dirname "$0")\nLD_LIBRARY_PATH=$folder/../lib exec "$folder/jq-alone" "$@"\n' > "$to/bin/jq"
     chmod +x "$to/bin/jq"
@@ -190,9 +190,11 @@ part_test() { # NAME PROGRAM [OPERATOR]
     code=0
     export QSYNC_TEST_DEVICE=cuda QS_SOURCE="$here" QS_TEST_SHARED="$here/$package" OMP_NUM_THREADS=1 QSYNC_CACHE=off
     case $1 in part.*) export QSYNC_TEST_CUDA_PART=64 ;; esac
+    ranks=
+    grep -qs TEST_MAIN_RANKS "tests/$(echo "${1#part.}" | tr . /).c" && ranks='mpirun --oversubscribe --bind-to none -n 2'
     # Its children end with it: timeout passes on what ends it.
     # shellcheck disable=SC2086
-    timeout -k 5 "${GPU_TEST_LIMIT:-100}" ${GPU_TEST_UNDER:-} "$programs/bin/$2" ${3:-} > "$out/tests/$1.log" 2>&1 &
+    timeout -k 5 "${GPU_TEST_LIMIT:-100}" $ranks ${GPU_TEST_UNDER:-} "$programs/bin/$2" ${3:-} > "$out/tests/$1.log" 2>&1 &
     child=$!
     trap 'kill $child && exit 1' TERM
     wait $child || code=$?

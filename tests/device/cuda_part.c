@@ -33,7 +33,7 @@ TEST(numbers_that_no_part_has) {
     if (!getenv("QSYNC_TEST_CUDA_PART")) skip();
     assert_refused(part_open(60, &device), QS_USAGE, "in multiples of 8, of its 132; it would be 64");
     assert_refused(part_open(1, &device), QS_USAGE, "it would be 8");
-    assert_refused(part_open(131, &device), QS_USAGE, "none is as large");
+    assert_refused(part_open(131, &device), QS_USAGE, "131 multiprocessors"); /* a double has none as large */
     assert_refused(part_open(WHOLE + 1, &device), QS_USAGE, "it has 132");
     assert_refused(part_open(-8, &device), QS_USAGE, "-8 multiprocessors");
     assert_null(device);

@@ -303,6 +303,10 @@ static const char *const larger_cases[] = {
     "diff_src=bf16[2,64,197] diff_src2=bf16[2,64,197] diff_src3=bf16[2,64,197] heads=2 causal=1 probability=0.25",
     "attention/backward src=bf16[2,64,128] src2=bf16[2,64,128] src3=bf16[2,64,128] keep=fp32[2,128] diff_dst=bf16[2,64,128] "
     "diff_src=bf16[2,64,128] diff_src2=bf16[2,64,128] diff_src3=bf16[2,64,128] heads=2 probability=0.25",
+    "attention/backward src=bf16[2,64,128] src2=bf16[2,64,128] src3=bf16[2,64,128] keep=fp32[2,128] diff_dst=bf16[2,64,128] "
+    "diff_src=bf16[2,64,128] diff_src2=bf16[2,64,128] diff_src3=bf16[2,64,128] heads=2",
+    "attention/backward src=fp16[2,64,40] src2=fp16[2,64,40] src3=fp16[2,64,40] keep=fp32[2,40] diff_dst=fp16[2,64,40] "
+    "diff_src=fp16[2,64,40] diff_src2=fp16[2,64,40] diff_src3=fp16[2,64,40] heads=2",
     "attention/backward src=fp16[2,64,197] src2=fp16[2,64,197] src3=fp16[2,64,197] keep=fp32[2,197] diff_dst=fp16[2,64,197] "
     "diff_src=fp16[2,64,197] diff_src2=fp16[2,64,197] diff_src3=fp16[2,64,197] heads=2 causal=1 probability=0.25",
     NULL};

@@ -106,7 +106,12 @@ QS_CUDA_GLOBAL(absmax_rows, qs__cuda_absmax_job) {
     if (threadIdx.x == 0) atomicMax(pointer<unsigned>(job.absmax) + row, high);
 }
 
-/* Whoever finds something writes the same. */
+/* Whoever finds something writes the same. What begins within a vector is read one by one. */
 QS_CUDA_GLOBAL(finite_check, qs__cuda_finite_job) {
+    if (job.src.at % 16 != 0) {
+        for (int64_t i = thread_number(); i < job.src.count; i += thread_count())
+            if (magnitude_of(value_load(job.src, i)) >= INFINITY_BITS) *pointer<float>(job.flag) = 0.0f;
+        return;
+    }
     if (largest_magnitude(job.src) >= INFINITY_BITS) *pointer<float>(job.flag) = 0.0f;
 }

@@ -4,7 +4,7 @@
  * softmax: a forward plan makes both anew, in scratch. Statistics are always made: the library has no engine for the graph without.
  *
  * For bf16 and fp16: probabilities, and gradients of scores, are rounded to the operands' format before they are multiplied. Padding is a
- * bias of the scores; with windows, or padding of each query, that of each query. Dropout multiplies by what our own draws keep, which a
+ * bias of the scores; with windows, padding of each query, or in a backward plan, that of each query. Dropout multiplies by what our own draws keep, which a
  * kernel of ours writes into scratch, as large as the scores in 16 bits. Queries that see nothing are put right behind the forward plan.
  * Backward plans are those whose results repeat, which keep gradients of scores in scratch. */
 #include "cuda/attention_fused_jobs.h"
@@ -340,13 +340,6 @@ static qs_status run(qs__cuda_kernel *kernel, const qs_run *run) {
     return own->backward ? qs__cudnn_run(kernel, &own->backward_plans->plan[0], &own->backward_pack) : QS_OK;
 }
 
-/* What plans do not compute though the library offers them. On an H100 the backward one (eng2_k24=26) left the bias of the scores out
- * where it was given what dropout keeps: bf16, 40 keys of heads of 32, to the last digit of its error. Beside `causal` in the graph
- * dropout has not been seen. */
-static bool leaves_bias_out(const fused *own) {
-    return own->backward && own->drops && own->biased;
-}
-
 /* What the graphs cannot say, or the library does not take. */
 static qs_status limits_check(const qs_case *one, fused *own) {
     const qs_format *format = qs__case_format(one, QS_SRC);
@@ -361,8 +354,6 @@ static qs_status limits_check(const qs_case *one, fused *own) {
     if (all->causal && all->keys < all->queries)
         return qs_fail(QS_UNSUPPORTED, "cuDNN's fused attention needs a key for every query: the first %lld see none",
                        (long long)(all->queries - all->keys));
-    if (leaves_bias_out(own))
-        return qs_fail(QS_UNSUPPORTED, "cuDNN's fused attention leaves keep and windows out of gradients with dropout");
     if (all->queries == 1 && all->keys == 1) return qs_fail(QS_UNSUPPORTED, "cuDNN's fused attention needs more than one position");
     if (all->width % 8 != 0 || all->value_width % 8 != 0)
         return qs_fail(QS_UNSUPPORTED, "cuDNN's fused attention needs multiples of 8 channels a head, not %lld and %lld",
@@ -383,7 +374,8 @@ qs_status qs__cuda_build_cudnn_attention(qs__cuda_kernel *kernel) {
     own->one = 1;
     own->factor = (float)(1 / (1 - own->all.probability));
     own->least = -HUGE_VALF;
-    own->by_query = own->all.masked || own->all.window > 0;
+    /* A backward plan leaves a bias out that all queries share (seen on an H100: errors are those of a formula without it). */
+    own->by_query = own->all.masked || own->all.window > 0 || (own->backward && qs__case_has(one, QS_KEEP));
     own->biased = own->by_query || qs__case_has(one, QS_KEEP);
     own->drops = own->all.probability > 0;
     QS_TRY(limits_check(one, own));

@@ -277,14 +277,15 @@ static qs_status plan_make(qs__cudnn *library, cudnnBackendDescriptor_t config, 
     return asked.status;
 }
 
-/* Configurations that one mode of the heuristics offers, into `config`; their descriptors are the graph's. */
-static int configs_ask(qs__cudnn_graph *graph, cudnnBackendDescriptor_t operations, cudnnBackendHeurMode_t mode,
+/* Configurations that one mode of the heuristics offers, into `config`; their descriptors are the graph's. `fill`: how many multiprocessors
+ * they are for; 0: they are not told. */
+static int configs_ask(qs__cudnn_graph *graph, cudnnBackendDescriptor_t operations, cudnnBackendHeurMode_t mode, int32_t fill,
                        cudnnBackendDescriptor_t *config) {
     int64_t count = 0;
     cudnnBackendDescriptor_t heuristics = QS__CUDNN_CREATE(graph, ENGINEHEUR);
     QS__CUDNN_SET(graph, heuristics, ENGINEHEUR_OPERATION_GRAPH, BACKEND_DESCRIPTOR, 1, &operations);
     QS__CUDNN_SET(graph, heuristics, ENGINEHEUR_MODE, HEUR_MODE, 1, &mode);
-    if (graph->library->fill > 0) QS__CUDNN_SET(graph, heuristics, ENGINEHEUR_SM_COUNT_TARGET, INT32, 1, &graph->library->fill);
+    if (fill > 0) QS__CUDNN_SET(graph, heuristics, ENGINEHEUR_SM_COUNT_TARGET, INT32, 1, &fill);
     qs__cudnn_finish(graph, heuristics, mode == CUDNN_HEUR_MODE_A ? "ENGINEHEUR of mode A" : "ENGINEHEUR of fallbacks");
     for (int i = 0; i < CONFIGS; i++)
         config[i] = QS__CUDNN_CREATE(graph, ENGINECFG);
@@ -323,10 +324,14 @@ static qs_status plans_make(qs__cudnn_graph *graph, const qs__cudnn_rule *rule, 
     qs__cudnn_finish(graph, operations, "OPERATIONGRAPH");
     QS_TRY(graph->status);
     qs_status status = qs_fail(QS_UNSUPPORTED, "cuDNN has no engine for it on this GPU");
-    int found = configs_ask(graph, operations, CUDNN_HEUR_MODE_A, config);
-    graph->status = QS_OK;
-    found += configs_ask(graph, operations, CUDNN_HEUR_MODE_FALLBACK, config + found);
-    graph->status = QS_OK;
+    int found = 0;
+    for (int told = graph->library->fill > 0; told >= 0 && found == 0; told--) { /* cuDNN 9.19 offered nothing on an H100 when told */
+        const int32_t fill = told ? graph->library->fill : 0;
+        found = configs_ask(graph, operations, CUDNN_HEUR_MODE_A, fill, config);
+        graph->status = QS_OK;
+        found += configs_ask(graph, operations, CUDNN_HEUR_MODE_FALLBACK, fill, config + found);
+        graph->status = QS_OK;
+    }
     for (int compiled = 0; compiled < 2 && plans->count == 0; compiled++)
         configs_plan(graph, config, found, rule, compiled, plans, &status);
     return plans->count > 0 ? QS_OK : status;

@@ -117,6 +117,7 @@ QS_CUDA_DEVICE column_place place_of(const qs__reduce_job &job, int64_t *batch) 
     *batch = wide / cut.slabs * job.groups + group;
     out.vector = *batch * cut.channels + out.channel;
     if (group >= job.groups || *batch >= job.batches) out.channel = cut.channels;
+    if (group >= job.groups) out.lane = cut.down; /* threads that are left have no share in sums */
     if (out.channel >= cut.channels) out.stop = out.row;
     return out;
 }

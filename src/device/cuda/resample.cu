@@ -34,7 +34,7 @@ template <int each, int kind> QS_CUDA_DEVICE void gather(const qs__resample_job 
                 load_kind<each, kind>(job.from, (row + pointer<const int32_t>(across.place)[j]) * job.channels + at % job.channels, x);
                 QS_CUDA_UNROLL
                 for (int k = 0; k < each; k++)
-                    sum[k] = first ? own * x[k] : __fmaf_rn(own, x[k], sum[k]);
+                    sum[k] = first ? (own == 1 ? x[k] : own * x[k]) : __fmaf_rn(own, x[k], sum[k]);
             }
         }
         store_each<each>(job.to, at, sum);
