@@ -67,7 +67,8 @@ data_pack() {
     gzip -dc "$from/cifar10/test_batch.bin.gz" | head -c $((5000 * 3073)) > "$to/cifar10/test_batch.bin"
     [ ! -d "$from/text/sst2" ] || cp -rL "$from/text/sst2" "$to/text/"
     [ ! -d "$from/vocab/bert-uncased" ] || cp -rL "$from/vocab/bert-uncased" "$to/vocab/"
-    tar -C "$package" -cf - data | xz -T1 -6 > "$package/data.tar.xz"
+    # Neighbouring bytes of an image differ little.
+    tar -C "$package" -cf - data | xz -T1 --delta=dist=1 --lzma2=preset=6,lc=0,pb=0 > "$package/data.tar.xz"
     rm -rf "$to"
 }
 
@@ -103,7 +104,7 @@ part_build() {
     data_pack
     bytes=$(cat "$package"/*.tar.xz | wc -c)
     echo "gpu-check: $package: $((bytes / 1048576 + 1)) MiB, $(wc -l < build/gpu/gpu_tests) test programs"
-    [ "$bytes" -lt $((55 << 20)) ] || { echo "gpu-check: more than 55 MiB" >&2; exit 1; }
+    [ "$bytes" -lt $((60 << 20)) ] || { echo "gpu-check: more than 60 MiB" >&2; exit 1; }
 }
 
 # ---- Where things are, on the machine with the GPU ------------------------------------------------------------------------------------

@@ -4,9 +4,9 @@
  * softmax: a forward plan makes both anew, in scratch. Statistics are always made: the library has no engine for the graph without.
  *
  * For bf16 and fp16: probabilities, and gradients of scores, are rounded to the operands' format before they are multiplied. Padding is a
- * bias of the scores; with windows, padding of each query, or in a backward plan, that of each query. Dropout multiplies by what our own draws keep, which a
- * kernel of ours writes into scratch, as large as the scores in 16 bits. Queries that see nothing are put right behind the forward plan.
- * Backward plans are those whose results repeat, which keep gradients of scores in scratch. */
+ * bias of the scores; with windows, padding of each query, or in a backward plan, that of each query. Dropout multiplies by what our own
+ * draws keep, which a kernel of ours writes into scratch, as large as the scores in 16 bits. Queries that see nothing are put right behind
+ * the forward plan. Backward plans are those whose results repeat, which keep gradients of scores in scratch. */
 #include "cuda/attention_fused_jobs.h"
 #include "cuda/cudnn.h"
 #include "qsync/attention.h"
