@@ -251,8 +251,11 @@ API cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
     if (to.type == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR) graph_refusal(to);
     if (to.type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR) {
         to.graph = to.of(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH).objects[0];
+        static bool was_told; /* heuristics that offered nothing are asked again without */
         const bool told = to.has(CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET);
-        qs_double_check_multiprocessors(function, told ? to.value<int32_t>(CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET) : 0);
+        if (told || !was_told)
+            qs_double_check_multiprocessors(function, told ? to.value<int32_t>(CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET) : 0);
+        was_told |= told;
         if (const char *reason = graph_refusal(*to.graph)) return refuse(CUDNN_STATUS_NOT_SUPPORTED, reason);
     }
     if (to.type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
