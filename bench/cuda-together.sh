@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # Ranks of one job on one machine with a GPU, by MPI, as figures of examples/demo.sh: `mixed`, a CPU beside the GPU
 # (examples/cluster-mixed.json), and `shared`, two unlike classes of one GPU at once (examples/cluster-gpu.json).
-# TOGETHER_OUT (run/cuda-together) keeps runs; TOGETHER_JOBS (mixed shared).
+# TOGETHER_OUT (run/cuda-together) keeps runs; TOGETHER_PAIRS (mixed shared).
 set -eu
 cd "$(dirname "$0")/.."
 bench_name=cuda-together
 . bench/common.sh
-: "${TOGETHER_OUT:=run/cuda-together}" "${TOGETHER_JOBS:=mixed shared}"
+: "${TOGETHER_OUT:=run/cuda-together}" "${TOGETHER_PAIRS:=mixed shared}"
 export QSYNC
 mkdir -p "$TOGETHER_OUT"
 
@@ -26,7 +26,7 @@ job() { # NAME CLUSTER MODEL BATCH EPOCHS LIMIT
 
 images=shapes
 [ ! -d "${QSYNC_DATA:-}/cifar10" ] || images=cifar10
-for one in $TOGETHER_JOBS; do
+for one in $TOGETHER_PAIRS; do
     case $one in
     mixed) job mixed cluster-mixed.json resnet8 64 2 "$images:2560" ;;
     shared) job shared cluster-gpu.json resnet20 256 2 "$images:10000" ;;

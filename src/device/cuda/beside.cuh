@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The largest magnitude of what a kernel stores, beside it. */
+/* The largest magnitude of what a kernel stores, beside it; and functions of two values, which have one. */
 #ifndef QSYNC_DEVICE_CUDA_BESIDE_CUH
 #define QSYNC_DEVICE_CUDA_BESIDE_CUH
 
@@ -22,6 +22,24 @@ QS_CUDA_DEVICE void absmax_deliver(uint64_t at, const qs__cuda_format &format, u
     seen = bits_of(value_of(format, code_of(format, float_of(seen)))) & MAGNITUDE_BITS;
     unsigned *const result = pointer<unsigned>(at);
     if (*(volatile unsigned *)result < seen) atomicMax(result, seen); /* few are above what others brought */
+}
+
+/* dst = two(x, y), eight elements at a time: x of src, y as `load` brings it, and the absmax at `absmax` (0: none). Behind the last element
+ * zeros are read, and are to stay zeros. */
+template <typename Load, typename Two>
+QS_CUDA_DEVICE void join_eights(const qs__cuda_values &src, Load load, const qs__cuda_values &dst, uint64_t absmax, Two two) {
+    uint32_t seen = 0;
+    for (int64_t i = 8 * thread_number(); i < src.count; i += 8 * thread_count()) {
+        float x[8], y[8];
+        value_load8(src, i, x);
+        load(i, y);
+        QS_CUDA_UNROLL
+        for (int k = 0; k < 8; k++)
+            x[k] = i + k < src.count ? two(x[k], y[k]) : 0;
+        absmax_see8(absmax, seen, x);
+        value_store8(dst, i, x);
+    }
+    absmax_deliver(absmax, dst.format, seen);
 }
 
 #endif

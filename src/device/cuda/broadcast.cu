@@ -30,20 +30,8 @@ QS_CUDA_DEVICE void part_load8(const qs__broadcast_job &job, int64_t i, float y[
     }
 }
 
-/* dst = two(src, part); behind the last element zeros are read, and are to stay zeros. */
 template <typename Two> QS_CUDA_DEVICE void join(const qs__broadcast_job &job, Two two) {
-    uint32_t seen = 0;
-    for (int64_t i = 8 * thread_number(); i < job.dst.count; i += 8 * thread_count()) {
-        float x[8], y[8];
-        value_load8(job.src, i, x);
-        part_load8(job, i, y);
-        QS_CUDA_UNROLL
-        for (int k = 0; k < 8; k++)
-            x[k] = i + k < job.dst.count ? two(x[k], y[k]) : 0;
-        absmax_see8(job.absmax, seen, x);
-        value_store8(job.dst, i, x);
-    }
-    absmax_deliver(job.absmax, job.dst.format, seen);
+    join_eights(job.src, [&](int64_t i, float y[8]) { part_load8(job, i, y); }, job.dst, job.absmax, two);
 }
 
 QS_CUDA_GLOBAL(qs__gate, qs__broadcast_job) {

@@ -129,18 +129,12 @@ QS_CUDA_DEVICE column_walk walk_forth(const qs__columns &cut, const column_place
 
 /* ---- Sums ---------------------------------------------------------------------------------------------------------------------------- */
 
-/* Joins what the block's threads have of each channel, as a tree; true for those that then hold it, of all rows of the slab. All threads
- * come. */
+/* Joins, as a tree, what the block's threads have of their channels in WIDTH rows of `part`: those of lane 0 have all of it then. All
+ * threads come. */
 template <int WIDTH, typename T, typename Two>
-QS_CUDA_DEVICE bool slab_join(const qs__columns &cut, const column_place &place, T of[WIDTH], Two two) {
-    __shared__ T part[WIDTH][QS__COLUMN_THREADS];
+QS_CUDA_DEVICE void slab_tree(const qs__columns &cut, const column_place &place, T (*part)[QS__COLUMN_THREADS], Two two) {
     const int thread = (int)threadIdx.x;
     int half = 1;
-    if (cut.down == 1) return place.lane == 0 && place.channel < cut.channels; /* all threads */
-    __syncthreads();                                                           /* who reads the sums before these is done */
-    QS_CUDA_UNROLL
-    for (int k = 0; k < WIDTH; k++)
-        part[k][thread] = of[k];
     while (half < cut.down)
         half *= 2;
     for (half /= 2; half > 0; half /= 2) {
@@ -149,6 +143,19 @@ QS_CUDA_DEVICE bool slab_join(const qs__columns &cut, const column_place &place,
             for (int k = 0; k < WIDTH; k++)
                 part[k][thread] = two(part[k][thread], part[k][thread + half * cut.across]);
     }
+}
+
+/* Joins what the block's threads have of each channel; true for those that then hold it, of all rows of the slab. All threads come. */
+template <int WIDTH, typename T, typename Two>
+QS_CUDA_DEVICE bool slab_join(const qs__columns &cut, const column_place &place, T of[WIDTH], Two two) {
+    __shared__ T part[WIDTH][QS__COLUMN_THREADS];
+    const int thread = (int)threadIdx.x;
+    if (cut.down == 1) return place.lane == 0 && place.channel < cut.channels; /* all threads */
+    __syncthreads();                                                           /* who reads the sums before these is done */
+    QS_CUDA_UNROLL
+    for (int k = 0; k < WIDTH; k++)
+        part[k][thread] = of[k];
+    slab_tree<WIDTH>(cut, place, part, two);
     QS_CUDA_UNROLL
     for (int k = 0; k < WIDTH; k++)
         of[k] = part[k][thread];
@@ -174,22 +181,13 @@ QS_CUDA_DEVICE void column_sum_add(column_sum &part, double more) {
     *own = *own + more;
 }
 
-/* Adds what the block's threads have of each channel, in WIDTH rows of `part`, as a tree, and writes it at [slab][channel] of `to`. All
- * threads come. */
+/* Adds what the block's threads have of each channel, in WIDTH rows of `part`, and writes it at [slab][channel] of `to`. All threads
+ * come. */
 template <int WIDTH> QS_CUDA_DEVICE void slab_sums(const qs__columns &cut, const column_place &place, column_sum *part, double *to) {
-    const int thread = (int)threadIdx.x;
-    int half = 1;
-    while (half < cut.down)
-        half *= 2;
-    for (half /= 2; half > 0; half /= 2) {
-        __syncthreads();
-        if (place.lane < half && place.lane + half < cut.down)
-            for (int k = 0; k < WIDTH; k++)
-                part[k][thread] += part[k][thread + half * cut.across];
-    }
+    slab_tree<WIDTH>(cut, place, part, sum_of());
     if (place.lane > 0 || place.channel >= cut.channels) return;
     for (int k = 0; k < WIDTH; k++)
-        to[place.slab * cut.channels + place.channel + k] = part[k][thread];
+        to[place.slab * cut.channels + place.channel + k] = part[k][threadIdx.x];
 }
 
 /* Joins the slabs of the channel that a thread of QS__TOTAL_THREADS stands for, from 0 on; lane 0 has the total. All threads come. */

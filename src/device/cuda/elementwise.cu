@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* relu, add, multiply, dropout, and other functions of two values: the reference's results bit for bit, but for slopes of quotients. A thread takes eight elements, which are whole bytes in every format
- * and one byte of a mask. */
+/* relu, add, multiply, dropout, and other functions of two values: the reference's results bit for bit, but for slopes of quotients. A
+ * thread takes eight elements, which are whole bytes in every format and one byte of a mask. */
 #include "cuda/elementwise_jobs.h"
 
 #include "cuda/beside.cuh"
@@ -45,20 +45,8 @@ QS_CUDA_GLOBAL(qs__relu_gradient, qs__elementwise_job) {
     absmax_deliver(job.absmax, job.dst.format, seen);
 }
 
-/* Of src and src2, into dst; behind the last element zeros are read, and are to stay zeros. */
 template <typename Two> QS_CUDA_DEVICE void join(const qs__elementwise_job &job, Two two) {
-    uint32_t seen = 0;
-    EACH_EIGHT(i, job.src.count) {
-        float x[8], y[8];
-        value_load8(job.src, i, x);
-        value_load8(job.src2, i, y);
-        QS_CUDA_UNROLL
-        for (int k = 0; k < 8; k++)
-            x[k] = i + k < job.src.count ? two(x[k], y[k]) : 0;
-        absmax_see8(job.absmax, seen, x);
-        value_store8(job.dst, i, x);
-    }
-    absmax_deliver(job.absmax, job.dst.format, seen);
+    join_eights(job.src, [&](int64_t i, float y[8]) { value_load8(job.src2, i, y); }, job.dst, job.absmax, two);
 }
 
 QS_CUDA_GLOBAL(qs__add, qs__elementwise_job) {

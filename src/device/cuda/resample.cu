@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* pad and resize: what is written is gathered by tables of lines and of columns (resample.h), the same way in both passes. A thread has neighbouring
- * channels of a place. Sums are fp32, in the tables' order; a single place with the weight 1 keeps its bits. */
+/* pad and resize: what is written is gathered by tables of lines and of columns (resample.h), the same way in both passes. A thread has
+ * neighbouring channels of a place. Sums are fp32, in the tables' order; a single place with the weight 1 keeps its bits. */
 #include "cuda/resample_jobs.h"
 
 #include "cuda/each.cuh"
