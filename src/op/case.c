@@ -176,7 +176,7 @@ static void put(writer *to, const char *format, ...) {
     va_start(list, format);
     int wrote = vsnprintf(to->text + to->used, QS_CASE_TEXT - to->used, format, list);
     va_end(list);
-    assert(wrote >= 0 && to->used + (size_t)wrote < QS_CASE_TEXT); /* ten operands of 2^40 elements fit */
+    assert(wrote >= 0 && to->used + (size_t)wrote < QS_CASE_TEXT); /* twelve operands of 2^40 elements fit */
     to->used += (size_t)wrote;
     if (to->used >= QS_CASE_TEXT) to->used = QS_CASE_TEXT - 1;
 }

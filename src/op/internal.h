@@ -253,6 +253,8 @@ double qs__pair_flops_backward(const qs_case *one);
 qs_shape qs__relu_mask(const qs_shape *values);
 /* values become their positive part below the ceiling (0: none); mask, unless NULL, is written. */
 void qs__relu_values(int64_t count, float ceiling, float *values, uint8_t *mask);
+/* The attribute relu: results are rounded to the format of dst and go through relu, whose mask is written where the case has it. */
+void qs__relu_behind(const qs_case *one, const qs_tensor *operands, int64_t count, float *values);
 /* values become 0 where the mask says so. */
 void qs__relu_mask_values(int64_t count, const uint8_t *mask, float *values);
 

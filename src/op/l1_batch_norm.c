@@ -6,6 +6,7 @@
 #define INFERENCE(F, S, C, A) QS__NORM_INFERENCE("l1_batch_norm", F S, "deviation", F, S, C, A)
 #define TRAINING(F, S, C, M, A) QS__NORM_TRAINING("l1_batch_norm", F S, "deviation", F, S, C, M, A)
 #define EVERY(F, S, C) TRAINING(F, S, C, "", ""), INFERENCE(F, S, C, "")
+#define RESIDUAL(F, S, C, M, E, A) QS__NORM_RESIDUAL("l1_batch_norm", "deviation", F, F, S, C, M, E, A)
 #define RELU(F, S, C, M, A) TRAINING(F, S, C, "mask=int8[" M "] ", A " relu"), INFERENCE(F, S, C, A " relu")
 
 static const char *const cases[] = {EVERY("fp32", "[8,16,8,8]", "16"),
@@ -17,6 +18,8 @@ static const char *const cases[] = {EVERY("fp32", "[8,16,8,8]", "16"),
                                     INFERENCE("fp32", "[1,10]", "10", ""),
                                     RELU("fp32", "[2,5,7,3]", "5", "27", ""),
                                     RELU("bf16", "[8,16,8,8]", "16", "1024", " ceiling=0.5"),
+                                    RESIDUAL("fp32", "[2,5,7,3]", "5", "mask=int8[27] ", "", " relu"),
+                                    RESIDUAL("bf16", "[8,16,8,8]", "16", "", QS__NORM_ABSMAX, ""),
                                     NULL};
 
 static const qs_norm norm = {.absolute = true, .spread = QS_DEVIATION, .running = QS_RUNNING_DEVIATION};

@@ -15,6 +15,7 @@
 static qs_shape shape_of(const qs_case *one, qs_role role) {
     const qs_shape *src = qs__shape(one, QS_SRC);
     switch (role) {
+    case QS_SRC2:
     case QS_DST:
     case QS_DIFF_DST:
     case QS_DIFF_SRC:
@@ -33,8 +34,14 @@ static qs_shape shape_of(const qs_case *one, qs_role role) {
     }
 }
 
+/* Something is added to what is normalised. */
+static bool has_residual(const qs_case *one) {
+    return qs_case_position(one, QS_SRC2) >= 0 && qs__present(one, QS_SRC2);
+}
+
 static qs_status check_quantized(const qs_case *one) {
     bool wanted = one->op->norm->quantized;
+    if (wanted && has_residual(one)) return qs__refuse(one, "src2 is added behind normalisations in floating point only");
     if (qs__is_integer(one, QS_SRC) == wanted && qs__present(one, QS_SRC_STEP) == wanted) return QS_OK;
     return qs__refuse(one, wanted ? "src is normalised in fixed point: give it as int8 with its src_step"
                                   : "src is normalised in floating point: give it as a float without src_step");
@@ -211,39 +218,40 @@ static void statistics_save(const qs_case *one, const qs_tensor *operands, const
 
 /* ---- Forward ------------------------------------------------------------------------------------------------------------------ */
 
-static void group_normalize(const work *w, int64_t group) {
+/* `more`: what is added, rounded with the rest; NULL: nothing, not even 0, which would change the sign of one. */
+static void group_normalize(const work *w, int64_t group, const float *more) {
     const double unit = w->step * qs_norm_inverse(w->norm, w->spread[group], w->epsilon);
     for (int64_t i = 0; i < w->size; i++) {
         const int64_t at = place(w, group, i), c = at % w->channels;
-        w->src[at] = (float)(((double)w->src[at] - w->mean[group]) * (w->scale[c] * unit) + w->shift[c]);
+        const double normalized = ((double)w->src[at] - w->mean[group]) * (w->scale[c] * unit) + w->shift[c];
+        w->src[at] = (float)(more ? normalized + (double)more[at] : normalized);
     }
 }
 
-/* Turns src into dst and stores it; the mask is NULL outside training. */
-static void normalize(const qs_case *one, const qs_tensor *operands, const work *w, uint8_t *mask) {
-    const qs_tensor *dst = qs__operand(one, operands, QS_DST);
-    const int64_t count = w->groups * w->size;
+/* Turns src into dst and stores it. */
+static qs_status normalize(const qs_case *one, const qs_tensor *operands, const work *w) {
+    float *more = NULL;
+    if (has_residual(one)) QS_TRY(qs__read(qs__operand(one, operands, QS_SRC2), &more));
     parameter_read(w, qs__fp32(one, operands, QS_SCALE), w->scale);
     parameter_read(w, qs__fp32(one, operands, QS_SHIFT), w->shift);
     for (int64_t g = 0; g < w->groups; g++)
-        group_normalize(w, g);
-    if (one->attributes.relu) {
-        qs_round_array(dst->format, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, count, w->src, w->src);
-        qs__relu_values(count, (float)one->attributes.ceiling, w->src, mask);
-    }
-    qs__write(dst, w->src);
+        group_normalize(w, g, more);
+    if (one->attributes.relu) qs__relu_behind(one, operands, w->groups * w->size, w->src);
+    qs__write(qs__operand(one, operands, QS_DST), w->src);
+    free(more);
+    return QS_OK;
 }
 
 static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
     (void)run;
     work w;
     QS_TRY(work_make(one, operands, &w));
-    qs_status status = statistics(one, operands, &w, true);
-    if (status == QS_OK) {
-        statistics_save(one, operands, &w);
-        normalize(one, operands, &w, one->attributes.relu ? qs__operand(one, operands, QS_MASK)->data : NULL);
-        status = qs__deliver_absmax(one, operands, QS_DST);
-    }
+    qs_status status;
+    QS_GOTO(statistics(one, operands, &w, true));
+    statistics_save(one, operands, &w);
+    QS_GOTO(normalize(one, operands, &w));
+    status = qs__deliver_absmax(one, operands, QS_DST);
+done:
     work_release(&w);
     return status;
 }
@@ -265,7 +273,7 @@ static qs_status inference(const qs_case *one, const qs_tensor *operands, const 
         status = statistics(one, operands, &w, false);
     else
         running_read(one, operands, &w);
-    if (status == QS_OK) normalize(one, operands, &w, NULL);
+    if (status == QS_OK) status = normalize(one, operands, &w);
     work_release(&w);
     return status;
 }
@@ -379,15 +387,15 @@ done:
 
 /* ---- The passes ---------------------------------------------------------------------------------------------------------------- */
 
-/* Operations an element: statistics 3, normalisation 2; inference 2; backward 8. */
+/* Operations an element: statistics 3, normalisation 2; inference 2; what is added 1; backward 8. */
 static double elements(const qs_case *one) {
     return (double)qs_shape_count(qs__shape(one, QS_SRC));
 }
 static double flops_forward(const qs_case *one) {
-    return 5 * elements(one);
+    return (has_residual(one) ? 6 : 5) * elements(one);
 }
 static double flops_inference(const qs_case *one) {
-    return 2 * elements(one);
+    return (has_residual(one) ? 3 : 2) * elements(one);
 }
 static double flops_backward(const qs_case *one) {
     return 8 * elements(one);
@@ -407,7 +415,8 @@ static double flops_backward(const qs_case *one) {
         .reference = backward, .flops = flops_backward, .check = check_training                                                  \
     }
 
-/* UPDATED, KEPT: the statistics for evaluation, where there are any: operands that training updates and inference reads. */
+/* UPDATED, KEPT: what batch norms alone have: the statistics for evaluation, which training updates and inference reads, and what a sum
+ * behind them adds. */
 #define PASSES(SPREAD, UPDATED, KEPT, FLOPS_INFERENCE)                                                                          \
     {                                                                                                                           \
         {.name = "forward",                                                                                                     \
@@ -431,9 +440,13 @@ static double flops_backward(const qs_case *one) {
             BACKWARD(SPREAD),                                                                                                   \
     }
 #define ALSO(...) , __VA_ARGS__
-#define BATCH_PASSES(SPREAD, RUNNING)                                                                                                  \
-    PASSES(SPREAD, ALSO({.role = QS_RUNNING_MEAN, .source = QS_UPDATED_PARAMETER}, {.role = RUNNING, .source = QS_UPDATED_PARAMETER}), \
-           ALSO({.role = QS_RUNNING_MEAN, .source = QS_FROM_PARAMETER}, {.role = RUNNING, .source = QS_FROM_PARAMETER}), flops_inference)
+#define RESIDUAL \
+    { .role = QS_SRC2, .source = QS_FROM_RESIDUAL, .optional = true }
+#define BATCH_PASSES(SPREAD, RUNNING)                                                                                                    \
+    PASSES(SPREAD,                                                                                                                       \
+           ALSO({.role = QS_RUNNING_MEAN, .source = QS_UPDATED_PARAMETER}, {.role = RUNNING, .source = QS_UPDATED_PARAMETER}, RESIDUAL), \
+           ALSO({.role = QS_RUNNING_MEAN, .source = QS_FROM_PARAMETER}, {.role = RUNNING, .source = QS_FROM_PARAMETER}, RESIDUAL),       \
+           flops_inference)
 /* Every group of layer norms is normalised by itself in evaluation as well. */
 #define LAYER_PASSES(SPREAD) PASSES(SPREAD, , , flops_forward)
 

@@ -17,6 +17,13 @@
     QS__NORM_VECTOR(C) M "dst=" F S E QS__NORM_WITH A,                                                                         \
         NAME "/backward src=" X " scale" QS__NORM_VECTOR(C) "mean" QS__NORM_VECTOR(C) D QS__NORM_VECTOR(C) M                   \
         "diff_dst=" F S " diff_src=" F S " diff_scale" QS__NORM_VECTOR(C) "diff_shift=fp32[" C "]" E QS__NORM_WITH A
+/* With something added to what is normalised, of format G, in training and inference: a format and mask of each, as above. */
+#define QS__NORM_RESIDUAL(NAME, D, F, G, S, C, M, E, A)                                                                                  \
+    NAME "/forward src=" F S " scale" QS__NORM_VECTOR(C) "shift" QS__NORM_VECTOR(C) "mean" QS__NORM_VECTOR(C) D QS__NORM_VECTOR(         \
+        C) "running_mean" QS__NORM_VECTOR(C) "running_" D                                                                                \
+    QS__NORM_VECTOR(C) "src2=" G S " " M "dst=" F S E QS__NORM_WITH A,                                                                   \
+        NAME "/inference src=" F S " scale" QS__NORM_VECTOR(C) "shift" QS__NORM_VECTOR(C) "running_mean" QS__NORM_VECTOR(C) "running_" D \
+        QS__NORM_VECTOR(C) "src2=" G S " dst=" F S QS__NORM_WITH A
 #define QS__NORM_TRAINING(NAME, X, D, F, S, C, M, A) QS__NORM_TRAINING_WITH(NAME, X, D, F, S, C, M, "", A)
 
 /* The same of layer norms; P positions. */

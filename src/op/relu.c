@@ -19,6 +19,7 @@ static qs_status check_forward(const qs_case *one) {
 
 static qs_status check_backward(const qs_case *one) {
     QS_TRY(qs__check_absmax(one));
+    QS_TRY(qs__need_same(one, QS_DIFF_DST2, QS_DIFF_DST));
     QS_TRY(qs__need_same(one, QS_DIFF_SRC, QS_DIFF_DST));
     return qs__need_shape(one, QS_MASK, qs__relu_mask(qs__shape(one, QS_DIFF_DST)));
 }
@@ -34,6 +35,13 @@ void qs__relu_values(int64_t count, float ceiling, float *values, uint8_t *mask)
             mask[i >> 3] |= (uint8_t)(1u << (i & 7));
         }
     }
+}
+
+void qs__relu_behind(const qs_case *one, const qs_tensor *operands, int64_t count, float *values) {
+    const bool kept = qs_case_position(one, QS_MASK) >= 0 && qs__present(one, QS_MASK);
+    qs_round_array(qs__operand(one, operands, QS_DST)->format, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, count, values,
+                   values);
+    qs__relu_values(count, (float)one->attributes.ceiling, values, kept ? qs__operand(one, operands, QS_MASK)->data : NULL);
 }
 
 void qs__relu_mask_values(int64_t count, const uint8_t *mask, float *values) {
@@ -55,12 +63,22 @@ static qs_status forward(const qs_case *one, const qs_tensor *operands, const qs
 
 static qs_status backward(const qs_case *one, const qs_tensor *operands, const qs_run *run) {
     (void)run;
-    float *values;
-    QS_TRY(qs__read(qs__operand(one, operands, QS_DIFF_DST), &values));
-    qs__relu_mask_values(qs_shape_count(qs__shape(one, QS_DIFF_DST)), qs__operand(one, operands, QS_MASK)->data, values);
+    const int64_t count = qs_shape_count(qs__shape(one, QS_DIFF_DST));
+    float *values = NULL, *more = NULL;
+    qs_status status;
+    QS_GOTO(qs__read(qs__operand(one, operands, QS_DIFF_DST), &values));
+    if (qs__present(one, QS_DIFF_DST2)) {
+        QS_GOTO(qs__read(qs__operand(one, operands, QS_DIFF_DST2), &more));
+        for (int64_t i = 0; i < count; i++)
+            values[i] += more[i];
+    }
+    qs__relu_mask_values(count, qs__operand(one, operands, QS_MASK)->data, values);
     qs__write(qs__operand(one, operands, QS_DIFF_SRC), values);
+    status = qs__deliver_absmax(one, operands, QS_DIFF_SRC);
+done:
     free(values);
-    return qs__deliver_absmax(one, operands, QS_DIFF_SRC);
+    free(more);
+    return status;
 }
 
 static const qs_pass passes[] = {
@@ -71,6 +89,7 @@ static const qs_pass passes[] = {
      .check = check_forward},
     {.name = "backward",
      QS_OPERANDS({.role = QS_MASK, .source = QS_FROM_FORWARD}, {.role = QS_DIFF_DST, .source = QS_FROM_GRADIENT},
+                 {.role = QS_DIFF_DST2, .source = QS_FROM_SECOND_GRADIENT, .optional = true},
                  {.role = QS_DIFF_SRC, .source = QS_TO_INPUT_GRADIENT},
                  {.role = QS_ABSMAX, .source = QS_ABSMAX_OF, .of = QS_DIFF_SRC, .optional = true}),
      .reference = backward,
@@ -83,6 +102,8 @@ static const qs_pass passes[] = {
 #define DELIVERS(F, S, M, A)                                                  \
     "relu/forward src=" F S " mask=int8[" M "] dst=" F S " absmax=fp32[1]" A, \
         "relu/backward mask=int8[" M "] diff_dst=" F S " diff_src=" F S " absmax=fp32[1]" A
+/* A gradient in two parts, of formats F and G. */
+#define PARTS(F, G, S, M, E) "relu/backward mask=int8[" M "] diff_dst=" F S " diff_dst2=" G S " diff_src=" F S E
 
 static const char *const cases[] = {EVERY("fp32", "[4,16,8,8]", "512"),
                                     EVERY("fp32", "[1,3,5,5]", "10"),
@@ -106,6 +127,13 @@ static const char *const cases[] = {EVERY("fp32", "[4,16,8,8]", "512"),
                                     DELIVERS("bf16", "[4,16,8,8]", "512", ""),
                                     DELIVERS("bf16", "[7,5,31,33]", "4476", " ceiling=0.5"),
                                     DELIVERS("fp16", "[2,5,3,3]", "12", ""),
+                                    PARTS("fp32", "fp32", "[4,16,8,8]", "512", ""),
+                                    PARTS("fp32", "fp32", "[3,7]", "3", " absmax=fp32[1]"),
+                                    PARTS("bf16", "bf16", "[7,5,31,33]", "4476", ""),
+                                    PARTS("bf16", "bf16", "[1,3,5,5]", "10", " absmax=fp32[1]"),
+                                    PARTS("fp16", "fp16", "[2,8,4,4]", "32", ""),
+                                    PARTS("bf16", "fp32", "[2,5,3,3]", "12", ""),
+                                    "relu/backward mask=int8[12] diff_dst=bf16[2,5,3,3] diff_dst2=bf16[2,5,3,3] diff_src=fp32[2,5,3,3]",
                                     NULL};
 
 static qs_shape beside(const qs_op *op, qs_role role, const qs_shape *dst) {

@@ -155,6 +155,7 @@ const qs_format *qs_role_format(qs_role role) {
     case QS_WEIGHTS:
     case QS_DST:
     case QS_DIFF_DST:
+    case QS_DIFF_DST2:
     case QS_DIFF_SRC:
     case QS_DIFF_SRC2:
     case QS_DIFF_SRC3:
@@ -238,7 +239,8 @@ static qs_status check_settings(const qs_case *one) {
     }
     if (with->accumulate && (!one->op->shares || one->pass != qs_op_pass(one->op, "backward")))
         return qs__refuse(one, "accumulate: only backward passes of operators that share their weights add to a gradient");
-    if (with->relu && !one->op->norm) return qs__refuse(one, "relu: only normalisations do a relu behind them");
+    if (with->relu && !one->op->norm && !one->op->does_relu)
+        return qs__refuse(one, "relu: only normalisations and add do a relu behind them");
     if (with->ceiling == 0) return QS_OK;
     if (!with->relu && qs_op_setting(one->op, "ceiling") < 0)
         return qs__refuse(one, "ceiling %g: it needs the attribute relu", with->ceiling);

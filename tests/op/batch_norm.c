@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
-/* batch_norm: normalised output, running statistics, inference, gradients, defaults. */
+/* batch_norm: normalised output, what is added to it, running statistics, inference, gradients, defaults. */
 #include "norm_support.h"
 
 TEST(cases) {
@@ -88,4 +88,39 @@ TEST(relu_behind) {
     check_relu_behind("batch_norm");
 }
 
-TEST_MAIN(cases, gradients, relu_behind, output_is_normalized, running_statistics, inference_with_batch_statistics, defaults_and_rules)
+/* What is added is added to the normalised values, which are not rounded before: of two results that are rounded once each the sum is off
+ * by an ulp of both at most; statistics are those of src alone. */
+static void residual_added(const char *pass, const char *plain_text) {
+    bound plain, fused;
+    bound_parse(&plain, plain_text, 35);
+    qs_case one = plain.one;
+    qs_case_bind(&one, QS_SRC2, bound_tensor(&plain, QS_SRC)->shape, qs_format_of("fp32"));
+    bound_make(&fused, &one, 36);
+    bound_share(&fused, &plain);
+    bound_run(&plain);
+    bound_run(&fused);
+    const float *y = bound_fp32(&plain, QS_DST), *more = bound_fp32(&fused, QS_SRC2), *got = bound_fp32(&fused, QS_DST);
+    for (int64_t i = 0; i < bound_count(&plain, QS_DST); i++) {
+        const double sum = (double)y[i] + (double)more[i], allowed = 0x1p-24 * (fabs((double)y[i]) + fabs(sum));
+        if (!(fabs((double)got[i] - sum) <= allowed)) fail_msg("%s: %.9g is not %.9g", pass, (double)got[i], sum);
+    }
+    same_operand(&plain, QS_RUNNING_MEAN, &fused, QS_RUNNING_MEAN, pass);
+    same_operand(&plain, QS_RUNNING_VARIANCE, &fused, QS_RUNNING_VARIANCE, pass);
+    bound_release(&plain);
+    bound_release(&fused);
+}
+
+TEST(residual) {
+    residual_added("forward", forward);
+    residual_added("inference", "batch_norm/inference src=fp32[4,3,5,5] scale=fp32[3] shift=fp32[3] running_mean=fp32[3] "
+                                "running_variance=fp32[3] dst=fp32[4,3,5,5] epsilon=1e-05 momentum=0.1");
+    expect_refused("batch_norm/inference src=fp32[4,2] scale=fp32[2] shift=fp32[2] running_mean=fp32[2] running_variance=fp32[2] "
+                   "src2=fp32[4,3] dst=fp32[4,2]",
+                   "src2 is [4,3]");
+    expect_refused("l2_batch_norm_int8/inference src=int8[4,2] src_step=fp32[1] scale=fp32[2] shift=fp32[2] running_mean=fp32[2] "
+                   "running_variance=fp32[2] src2=fp32[4,2] dst=fp32[4,2]",
+                   "in floating point only");
+}
+
+TEST_MAIN(cases, gradients, relu_behind, residual, output_is_normalized, running_statistics, inference_with_batch_statistics,
+          defaults_and_rules)

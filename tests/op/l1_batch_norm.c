@@ -57,7 +57,7 @@ TEST(refusals) {
                             "running_deviation=fp32[2] dst=fp32[4,2]",
                             &one));
     assert_refused(qs_case_check(&one), QS_USAGE, "without src_step");
-    assert_ok(qs_case_parse("add/forward src=fp32[4] src2=fp32[4] dst=fp32[4] relu", &one));
+    assert_ok(qs_case_parse("multiply/forward src=fp32[4] src2=fp32[4] dst=fp32[4] relu", &one));
     assert_refused(qs_case_check(&one), QS_USAGE, "only normalisations");
 }
 

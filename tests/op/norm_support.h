@@ -26,7 +26,7 @@ static inline void relu_bound(bound *relu, const char *pass, bound *norm, qs_rol
     qs_case one = qs_case_make("relu", pass, &(qs_attributes){.ceiling = ceiling});
     for (int i = 0; i < one.operands; i++) {
         bool mask = one.operand[i].role == QS_MASK;
-        if (one.operand[i].role == QS_ABSMAX) continue;
+        if (one.operand[i].role == QS_ABSMAX || one.operand[i].role == QS_DIFF_DST2) continue;
         qs_shape bits = qs_shape_of(1, (qs_shape_count(&src->shape) + 7) / 8);
         qs_case_bind(&one, one.operand[i].role, mask ? bits : src->shape, mask ? qs_format_of("int8") : src->format);
     }
@@ -52,7 +52,7 @@ static inline void check_relu_forward(const char *text) {
     copy_operand(&relu, QS_SRC, &plain, QS_DST);
     bound_run(&relu);
     same_operand(&fused, QS_DST, &relu, QS_DST, text);
-    if (qs_case_position(&fused.one, QS_MASK) >= 0) same_operand(&fused, QS_MASK, &relu, QS_MASK, text);
+    if (bound_tensor(&fused, QS_MASK)) same_operand(&fused, QS_MASK, &relu, QS_MASK, text);
     bound_release(&fused);
     bound_release(&plain);
     bound_release(&relu);

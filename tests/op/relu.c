@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
-/* relu: positive part, ceiling, mask bits, NaN, gradients. */
+/* relu: positive part, ceiling, mask bits, NaN, gradients, those in two parts. */
 #include "kit/cases.h"
 
 TEST(cases) {
@@ -57,4 +57,39 @@ TEST(ceiling) {
     }
 }
 
-TEST_MAIN(cases, gradients, values_and_mask, ceiling)
+/* A gradient in two parts, bit for bit: add in the format of diff_src, then the pass of the whole gradient. */
+TEST(two_parts) {
+    int checked = 0;
+    for (const char *const *text = qs_op_of("relu")->cases; *text; text++) {
+        bound both, sum, whole;
+        if (!strstr(*text, " diff_dst2=")) continue;
+        bound_parse(&both, *text, 44);
+        const qs_tensor *first = bound_tensor(&both, QS_DIFF_DST), *second = bound_tensor(&both, QS_DIFF_DST2);
+        const qs_format *format = bound_tensor(&both, QS_DIFF_SRC)->format;
+        qs_case add = qs_case_make("add", "forward", NULL), relu = both.one;
+        qs_case_bind(&add, QS_SRC, first->shape, first->format);
+        qs_case_bind(&add, QS_SRC2, second->shape, second->format);
+        qs_case_bind(&add, QS_DST, first->shape, format);
+        qs_case_bind(&relu, QS_DIFF_DST, first->shape, format);
+        qs_case_bind(&relu, QS_DIFF_DST2, first->shape, NULL);
+        bound_make(&sum, &add, 45);
+        bound_make(&whole, &relu, 46);
+        memcpy(bound_tensor(&sum, QS_SRC)->data, first->data, tensor_bytes(first));
+        memcpy(bound_tensor(&sum, QS_SRC2)->data, second->data, tensor_bytes(second));
+        memcpy(bound_tensor(&whole, QS_MASK)->data, bound_tensor(&both, QS_MASK)->data, tensor_bytes(bound_tensor(&both, QS_MASK)));
+        bound_run(&sum);
+        memcpy(bound_tensor(&whole, QS_DIFF_DST)->data, bound_tensor(&sum, QS_DST)->data, tensor_bytes(bound_tensor(&sum, QS_DST)));
+        bound_run(&whole);
+        bound_run(&both);
+        const qs_tensor *got = bound_tensor(&both, QS_DIFF_SRC);
+        if (memcmp(got->data, bound_tensor(&whole, QS_DIFF_SRC)->data, tensor_bytes(got))) fail_msg("%s", *text);
+        bound_release(&both);
+        bound_release(&sum);
+        bound_release(&whole);
+        checked++;
+    }
+    assert_true(checked >= 6);
+    expect_refused("relu/backward mask=int8[3] diff_dst=fp32[3,7] diff_dst2=fp32[3,8] diff_src=fp32[3,7]", "diff_dst2 is [3,8]");
+}
+
+TEST_MAIN(cases, gradients, values_and_mask, ceiling, two_parts)

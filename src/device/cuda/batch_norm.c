@@ -167,6 +167,7 @@ qs_status qs__cuda_build_batch_norm(qs__cuda_kernel *kernel) {
     const qs_case *one = &kernel->one;
     const qs_norm *norm = one->op->norm;
     const bool backward = is_backward(one);
+    if (qs__case_has(one, QS_SRC2)) return qs_fail(QS_UNSUPPORTED, "kernels of cuda add no src2 behind a norm");
     const qs__columns cut = cut_of(kernel, QS__SUM_BLOCKS);
     const bool eights = cut.width == 8;
     const size_t channels = (size_t)cut.channels, slabs = is_inference(one) ? 0 : (size_t)cut.slabs;

@@ -38,6 +38,8 @@ static qs_status run_relu(qs__cuda_kernel *kernel, const qs_run *run) {
 }
 
 qs_status qs__cuda_build_relu(qs__cuda_kernel *kernel) {
+    if (!qs__cuda_is_forward(kernel) && qs__case_has(&kernel->one, QS_DIFF_DST2))
+        return qs_fail(QS_UNSUPPORTED, "kernels of cuda take gradients that are added up: this one comes in two parts");
     kernel->run = run_relu;
     return qs__cuda_own(kernel, qs__cuda_is_forward(kernel) ? "qs__relu" : "qs__relu_gradient");
 }
@@ -58,6 +60,7 @@ static qs_status run_two(qs__cuda_kernel *kernel, const qs_run *run) {
 }
 
 qs_status qs__cuda_build_add(qs__cuda_kernel *kernel) {
+    if (kernel->one.attributes.relu) return qs_fail(QS_UNSUPPORTED, "kernels of cuda have no sum with a relu behind");
     kernel->run = run_two;
     return qs__cuda_own(kernel, "qs__add");
 }

@@ -102,10 +102,13 @@ static qs_status run_dropout(const qs__chain *chain, const qs_run *run) {
 
 qs_status qs__build_relu(qs__chain *chain) {
     bool forward = !strcmp(chain->one.pass->name, "forward");
+    if (!forward && qs__case_has(&chain->one, QS_DIFF_DST2))
+        return qs_fail(QS_UNSUPPORTED, "own kernels take gradients that are added up: this one comes in two parts, diff_dst and diff_dst2");
     return qs__staged_build(chain, "relu", forward ? run_relu : run_relu_gradient);
 }
 
 qs_status qs__build_add(qs__chain *chain) {
+    if (chain->one.attributes.relu) return qs_fail(QS_UNSUPPORTED, "own kernels of sums have no relu behind");
     return qs__staged_build(chain, "add", run_add);
 }
 

@@ -389,6 +389,7 @@ static qs_status run_backward(const qs__chain *chain, const qs_run *run) {
 
 qs_status qs__build_batch_norm(qs__chain *chain) {
     const char *pass = chain->one.pass->name;
+    if (qs__case_has(&chain->one, QS_SRC2)) return qs_fail(QS_UNSUPPORTED, "own kernels of batch norms add no src2");
     size_t channels = (size_t)qs__rows_of(&chain->one, QS_SRC).channels;
     chain->offset[0] = qs__chain_reserve(chain, SUMS * SLOTS * channels * sizeof(double));
     chain->offset[1] = qs__chain_reserve(chain, SUMS * SLOTS * channels * sizeof(float));

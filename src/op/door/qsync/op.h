@@ -49,6 +49,7 @@
     X(QS_ABSMAX, "absmax")               /* fp32 [1] or [channels]; beside a result: [1], the largest magnitude of it */ \
     X(QS_COLUMN_ABSMAX, "column_absmax") /* fp32 [channels along axis 1]: a by-product of quantizing rows */             \
     X(QS_DIFF_DST, "diff_dst")                                                                                           \
+    X(QS_DIFF_DST2, "diff_dst2")           /* the other part of a gradient that comes in two */                          \
     X(QS_DIFF_DST_STEP, "diff_dst_step")   /* as src_step, of an integer diff_dst */                                     \
     X(QS_DIFF_DST_GROUP, "diff_dst_group") /* int8 [O]: as src_group */                                                  \
     X(QS_DIFF_SRC, "diff_src")                                                                                           \
@@ -77,7 +78,7 @@ QS_API const qs_format *qs_role_format(qs_role role);
 /* Operands of the role hold int32 in fp32 slots: labels, ids, keep, place. */
 QS_API bool qs_role_is_integers(qs_role role);
 
-#define QS_MAX_OPERANDS 11
+#define QS_MAX_OPERANDS 12
 
 typedef struct qs_operand {
     qs_role role;
@@ -137,7 +138,7 @@ typedef struct qs_attributes {
     qs_overflow overflow;  /* cast, round */
     const qs_format *to;   /* round: the float format whose values it leaves; NULL elsewhere */
     bool batched;          /* cast, quantize, round, dropout: axis N is samples, random counters follow the global sample */
-    bool relu;             /* normalisations: a relu behind, done in the same kernel */
+    bool relu;             /* normalisations, add: a relu behind, done in the same kernel */
     bool count_padding;    /* average_pool: a mean is over the whole window, zeros of the padding included */
     bool accumulate;       /* backward passes of operators that may share their table: its gradient is added to what stands there */
     bool per_channel;      /* absmax, quantize, dequantize: a step for each index of `axis`; statistics: channels on axis 0, not 1 */
@@ -194,10 +195,13 @@ typedef enum qs_source {
     QS_FROM_PARAMETER, /* the node's parameter of this role */
     QS_FROM_FORWARD,   /* what the forward pass wrote in this role (QS_TO_BACKWARD) */
     QS_FROM_GRADIENT,  /* the gradient of the output */
-    QS_FROM_TARGET,    /* of the batch */
-    QS_STEP_OF,        /* of the operand of role `of`, where that is in fixed point */
-    QS_GROUPS_OF,      /* shift groups of that operand, where it has some */
-    QS_MADE,           /* from here on: written */
+    QS_FROM_SECOND_GRADIENT, /* the gradient of the output comes in two parts that nobody has added yet: the other part; absent where it is
+                              * whole */
+    QS_FROM_RESIDUAL,        /* what the sum behind the norm adds, where the norm's kernels do that sum; absent where they do not */
+    QS_FROM_TARGET,          /* of the batch */
+    QS_STEP_OF,              /* of the operand of role `of`, where that is in fixed point */
+    QS_GROUPS_OF,            /* shift groups of that operand, where it has some */
+    QS_MADE,                 /* from here on: written */
     QS_TO_OUTPUT,
     QS_TO_BACKWARD,       /* a result beside the output, kept for backward passes; its shape is qs_op.beside. An optional one is written in
                          * training where a backward pass needs it, or the attribute relu does (QS_MASK) */
@@ -324,6 +328,7 @@ struct qs_op {
                            * readers by channel first: flatten */
     bool training_only;   /* outside training an alias of its input: dropout */
     bool behind_norm;     /* a normalisation before it may do it in its own kernels (attribute relu) */
+    bool does_relu;       /* takes the attribute relu as normalisations do: add */
     bool converts;        /* stores the values of src in another format: cast, quantize */
     bool any_size;        /* which kernel runs, and what that needs, depends on no shape: cast, round */
     bool shares;          /* other nodes may read its QS_WEIGHTS as theirs: its backward pass takes the attribute accumulate */
@@ -389,19 +394,21 @@ QS_API float qs_clip_norm_factor(double bound, double squares, double loss_scale
  *     input_gradient     weights weights_step? diff_dst diff_dst_step? diff_dst_group? diff_src
  *     weight_gradient    src src_step? src_group? diff_dst diff_dst_step? diff_dst_group? diff_weights diff_bias?
  *   batch_norm, l1_batch_norm, and quantized l1_batch_norm_int8, l2_batch_norm_int8, l2_batch_norm_int8_std
- *     forward            src src_step? scale shift mean variance running_mean running_variance mask? dst absmax?   mean.. mask written
- *     inference          src src_step? scale shift running_mean running_variance dst
+ *     forward            src src_step? scale shift mean variance running_mean running_variance src2? mask? dst absmax?   mean..
+ *                        running_variance and mask written
+ *     inference          src src_step? scale shift running_mean running_variance src2? dst
  *     backward           src src_step? scale mean variance mask? diff_dst diff_src diff_scale diff_shift absmax?
  *                        L1 and std have deviation and running_deviation for the variances; src_step stands where src is int8, the mask
- *                        where the attribute relu is
+ *                        where the attribute relu is; src2, of floats alone, is what a sum behind the norm adds: backward knows nothing
+ *                        of it, a relu behind the sum has a backward pass of its own
  *   layer_norm, l1_layer_norm, and quantized l1_layer_norm_int8
  *     forward            src src_step? scale shift mean variance mask? dst absmax?   mean.. mask written
  *     inference          src src_step? scale shift dst
  *     backward           src src_step? scale mean variance mask? diff_dst diff_src diff_scale diff_shift absmax?
  *                        L1 has deviation for the variance; src_step stands where src is int8
- *   relu                 forward src mask? dst absmax?;  backward mask diff_dst diff_src absmax?
- *   add                  forward src src2 dst absmax?    (dst may be src's memory; its backward needs no kernel; gradients of shared
- *                        values are summed with it)
+ *   relu                 forward src mask? dst absmax?;  backward mask diff_dst diff_dst2? diff_src absmax?
+ *   add                  forward src src2 mask? dst absmax?    (dst may be src's memory; its backward needs no kernel; gradients of shared
+ *                        values are summed with it; a mask stands only where the attribute relu is)
  *   max_pool             forward src mask? dst;  backward mask diff_dst diff_src
  *   average_pool, global_average_pool
  *                        forward src dst;  backward diff_dst diff_src
@@ -435,7 +442,7 @@ QS_API float qs_clip_norm_factor(double bound, double squares, double loss_scale
  *                        diff_bias[o] = sqrt(B) Σ over the first sample of every block; diff_weights needs nothing
  *   batch_norm           over the R = N·H·W >= 2 values of a channel: mean, biased variance; dst = (x - mean) / sqrt(variance + epsilon) ·
  *                        scale + shift; running = (1 - momentum) running + momentum batch, where the batch variance enters unbiased,
- *                        times R/(R-1)
+ *                        times R/(R-1). Where there is a src2, of this and of l1_batch_norm, it is added before dst is rounded, once
  *   l1_batch_norm        the same with deviation = mean |x - mean|: dst = (x - mean) / (deviation + epsilon) · scale + shift; the running
  *                        deviation takes the batch's as it is. Backward (docs/method.md §9.6), with n = (x - mean) / (deviation
  *                        + epsilon) and g = dy · scale: diff_src = (g - mean(g) - mean(g n) (sign(x - mean) - mean(sign))) / (deviation +
@@ -455,9 +462,11 @@ QS_API float qs_clip_norm_factor(double bound, double squares, double loss_scale
  *                        In l1_layer_norm_int8 a position shares no step with others but src's: its mean and its deviation have a
  *                        step of src_step / 2^p each, for the largest p up to 8 that holds it. Its deviation is src_step / 4 at least,
  *                        that of src's own rounding errors: positions whose codes are all the same would have gradients of 1 / epsilon
- *   relu (attribute)     dst, once rounded to its format, passes through relu with this ceiling; backward reads diff_dst through the mask
+ *   relu (attribute)     dst, once rounded to its format, passes through relu with this ceiling; backward reads diff_dst through the mask.
+ *                        Of add: the bits of add, then of relu in dst's format
  *   relu                 positive part, ceiling where x >= ceiling > 0; a NaN passes (mask bit 1). Mask bit i & 7 of byte i >> 3 is
- *                        element i in memory order: 1 where 0 < x < ceiling
+ *                        element i in memory order: 1 where 0 < x < ceiling. Of a gradient in two parts, diff_dst + diff_dst2 is rounded
+ *                        to the format of diff_src before the mask
  *   max_pool             mask: kh · kernel[1] + kw of the first maximum in the window (padding counted in kh, kw); a NaN wins
  *   conv2d, pools        result r reads places r · stride - padding + k · dilation for k = 0 ... kernel - 1. There are as many results as
  *                        windows that lie in `padding` + image + (`padding` + `padding_more`) places
