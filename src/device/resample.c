@@ -15,7 +15,7 @@ qs__resample_table qs__resample_table_of(const qs_case *one, int axis) {
     const bool forward = is_forward(one);
     qs__resample_table out = {.written = qs_resample_extent(&qs__case_operand(one, forward ? QS_DST : QS_DIFF_SRC)->shape, axis),
                               .read = qs_resample_extent(&qs__case_operand(one, forward ? QS_SRC : QS_DIFF_DST)->shape, axis)};
-    out.entries = QS_RESAMPLE_TERMS * (forward ? out.written : out.read);
+    out.entries = qs_resample_terms(one, axis) * (forward ? out.written : out.read);
     return out;
 }
 

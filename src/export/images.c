@@ -3,6 +3,8 @@
  * are images of one column, or of one place. */
 #include "operators.h"
 
+#include "qsync/resample.h"
+
 #include <stdlib.h>
 
 /* The input as [N,C,H,W]. */
@@ -110,11 +112,17 @@ void qs__write_pad(qs__writer *w) {
 /* By scales of four axes, or, where these are NULL, to their extents. */
 static const char *resized(qs__writer *w, const char *x, const float *scale, const char *size) {
     static const char *const coordinates[] = {"half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel", "half_pixel_symmetric"};
+    static const char *const modes[] = {"nearest", "linear", "cubic", "linear", "cubic"};
     static const char *const nearest[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
     const qs_attributes *of = &qs__node_at(w)->attributes;
     const int64_t none = 0, axes = 4;
     qs_protobuf with = {0};
-    qs__attribute_text(&with, "mode", of->mode == 0 ? "nearest" : "linear");
+    const bool inside = of->mode > 4, wide = of->mode - 3 * inside > 2;
+    const char *mode = modes[(int)of->mode - 3 * inside];
+    qs__attribute_text(&with, "mode", mode);
+    if (*mode == 'c') qs__attribute_float(&with, "cubic_coeff_a", qs_resample_coefficient(of));
+    if (inside) qs__attribute_integer(&with, "exclude_outside", 1);
+    if (wide) qs__attribute_integer(&with, "antialias", 1);
     qs__attribute_text(&with, "coordinate_transformation_mode", coordinates[(int)of->coordinates]);
     if (of->mode == 0) qs__attribute_text(&with, "nearest_mode", nearest[(int)of->nearest]);
     const char *nothing = qs__onnx_numbers(w, 1, &none, NULL);
@@ -133,6 +141,9 @@ void qs__write_resize(qs__writer *w) {
     if (of->coordinates == 4 && w->model.opset < 19)
         w->model.status =
             qs_fail(QS_USAGE, "operator %s: symmetric coordinates need opset 19, not %d", qs__node_at(w)->name, w->model.opset);
+    if (of->mode > 2 && of->mode != 5 && w->model.opset < 18)
+        w->model.status =
+            qs_fail(QS_USAGE, "operator %s: resizing against aliasing needs opset 18, not %d", qs__node_at(w)->name, w->model.opset);
     for (int i = 0; i < 2; i++) {
         if (given[i] > 0 && extent[i] > 0)
             w->model.status = qs_fail(QS_UNSUPPORTED, "operator %s: ONNX takes an extent or a scale, not both", qs__node_at(w)->name);

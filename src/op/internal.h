@@ -114,6 +114,8 @@ qs_status qs__pool_check_backward(const qs_case *one);
 /* ---- Pad and resize (resample.c) ---- */
 
 enum { QS__RESAMPLE_PASSES = 2 };
+/* How wide the stretch of the image is, in places, whose places a result of resize counts. */
+double qs__resample_reach(const qs_attributes *with, int axis, int64_t extent, int64_t results);
 extern const qs_pass qs__resample_passes[QS__RESAMPLE_PASSES];
 
 /* ---- Losses over classes (cross_entropy.c) ---- */

@@ -16,6 +16,7 @@ int64_t qs_resample_extent(const qs_shape *shape, int axis) {
 enum { CONSTANT, REFLECT, EDGE, RING };                                                      /* modes of pad */
 enum { HALF_PIXEL, ASYMMETRIC, ALIGN_CORNERS, HALF_PIXEL_UNLESS_ONE, HALF_PIXEL_SYMMETRIC }; /* coordinates of resize */
 enum { HALF_DOWN, HALF_UP, DOWN, UP };                                                       /* nearest of resize */
+enum { NEAREST, LINEAR, CUBIC, WIDE_LINEAR, WIDE_CUBIC, CLOSED, EDGES = CLOSED - CUBIC };    /* modes of resize */
 
 static int64_t limit(int64_t place, int64_t extent) {
     return place < 0 ? 0 : place < extent ? place : extent - 1;
@@ -43,8 +44,13 @@ static qs_resample padded_at(const qs_attributes *with, int axis, int64_t extent
     return out;
 }
 
+static double scale_of(const qs_attributes *with, int axis, int64_t extent, int64_t results) {
+    const double given = axis ? with->scale_width : with->scale_height;
+    return given > 0 ? given : (double)results / (double)extent;
+}
+
 static double coordinate_of(const qs_attributes *with, int axis, int64_t extent, int64_t results, int64_t result) {
-    const double given = axis ? with->scale_width : with->scale_height, scale = given > 0 ? given : (double)results / (double)extent;
+    const double scale = scale_of(with, axis, extent, results);
     const double half = ((double)result + 0.5) / scale - 0.5;
     switch ((int)with->coordinates) {
     case ASYMMETRIC:
@@ -73,9 +79,55 @@ static double rounded(const qs_attributes *with, double place) {
     }
 }
 
+/* Modes from CLOSED on are those from CUBIC on with nothing outside. */
+static int curve_of(const qs_attributes *with) {
+    return with->mode < CLOSED ? (int)with->mode : (int)with->mode - EDGES;
+}
+
+/* How far a place counts, and what it counts at a distance. */
+static double reach_of(const qs_attributes *with) {
+    return curve_of(with) == CUBIC || curve_of(with) == WIDE_CUBIC ? 2 : 1;
+}
+
+static double weight_at(const qs_attributes *with, double distance) {
+    const double d = fabs(distance), a = qs_resample_coefficient(with);
+    if (reach_of(with) == 1) return d < 1 ? 1 - d : 0;
+    return d <= 1 ? ((a + 2) * d - (a + 3)) * d * d + 1 : d < 2 ? ((a * d - 5 * a) * d + 8 * a) * d - 4 * a : 0;
+}
+
+/* By which distances are multiplied: below 1 more places count. */
+static double narrowing_of(const qs_attributes *with, int axis, int64_t extent, int64_t results) {
+    const double scale = scale_of(with, axis, extent, results);
+    return curve_of(with) >= WIDE_LINEAR && scale < 1 ? scale : 1;
+}
+
+/* A sum of all places in reach, those outside at the edge or left out; places that count nothing are not looked at. */
+static qs_resample weighted_at(const qs_attributes *with, int axis, int64_t extent, int64_t results, double place) {
+    const double narrowing = narrowing_of(with, axis, extent, results), reach = reach_of(with) / narrowing;
+    const double near = fmin(fmax(place, -reach - 1), (double)extent + reach); /* farther out all places are outside as well */
+    const bool leave_out = with->mode >= CLOSED;
+    double weight[QS_RESAMPLE_TERMS], sum = 0;
+    qs_resample out = {.terms = 0};
+    for (double at = ceil(near - reach); at <= near + reach; at++) {
+        const double counts = weight_at(with, (at - near) * narrowing);
+        const int64_t inside = limit((int64_t)at, extent);
+        if (counts == 0 || (leave_out && (double)inside != at)) continue;
+        const bool again = out.terms > 0 && out.place[out.terms - 1] == inside;
+        if (!again && out.terms == QS_RESAMPLE_TERMS) break; /* the shape rule refuses it */
+        if (!again) weight[out.terms] = 0, out.place[out.terms++] = inside;
+        weight[out.terms - 1] += counts;
+        sum += counts;
+    }
+    if (sum == 0) return (qs_resample){.terms = 1, .place = {limit((int64_t)near, extent)}, .weight = {1}}; /* all of it is outside */
+    for (int i = 0; i < out.terms; i++)
+        out.weight[i] = (float)(leave_out || narrowing < 1 ? weight[i] / sum : weight[i]);
+    return out;
+}
+
 static qs_resample resized_at(const qs_attributes *with, int axis, int64_t extent, int64_t results, int64_t result) {
     const double place = coordinate_of(with, axis, extent, results, result);
-    if (with->mode == 0) return (qs_resample){.terms = 1, .place = {limit((int64_t)rounded(with, place), extent)}, .weight = {1}};
+    if (with->mode > LINEAR) return weighted_at(with, axis, extent, results, place);
+    if (with->mode == NEAREST) return (qs_resample){.terms = 1, .place = {limit((int64_t)rounded(with, place), extent)}, .weight = {1}};
     const double inside = fmin(fmax(place, 0), (double)(extent - 1)), first = floor(inside);
     qs_resample out = {.terms = 2, .place = {(int64_t)first, (int64_t)first + 1}};
     out.weight[1] = (float)(inside - first);
@@ -90,6 +142,21 @@ static const qs_shape *image_of(const qs_case *one) {
 
 static const qs_shape *result_of(const qs_case *one) {
     return qs__shape(one, qs_case_position(one, QS_DST) >= 0 ? QS_DST : QS_DIFF_DST);
+}
+
+double qs__resample_reach(const qs_attributes *with, int axis, int64_t extent, int64_t results) {
+    return with->mode > LINEAR ? 2 * reach_of(with) / narrowing_of(with, axis, extent, results) : 2;
+}
+
+double qs_resample_coefficient(const qs_attributes *with) {
+    return with->constant[0] != 0 ? with->constant[0] : -0.75;
+}
+
+int qs_resample_terms(const qs_case *one, int axis) {
+    if (one->op->takes & QS_TAKES_PADDING) return 2;
+    const double reach =
+        qs__resample_reach(&one->attributes, axis, qs_resample_extent(image_of(one), axis), qs_resample_extent(result_of(one), axis));
+    return reach < QS_RESAMPLE_TERMS ? (int)ceil(reach) : QS_RESAMPLE_TERMS;
 }
 
 qs_resample qs_resample_at(const qs_case *one, int axis, int64_t result) {
@@ -179,8 +246,8 @@ done:
 
 /* A product and a sum for each term of a result. */
 static double flops(const qs_case *one) {
-    const bool linear = !(one->op->takes & QS_TAKES_PADDING) && one->attributes.mode != 0;
-    return (linear ? 8 : 1) * (double)qs_shape_count(result_of(one));
+    const bool sums = !(one->op->takes & QS_TAKES_PADDING) && one->attributes.mode != NEAREST;
+    return (sums ? 2 * qs_resample_terms(one, 0) * qs_resample_terms(one, 1) : 1) * (double)qs_shape_count(result_of(one));
 }
 
 static qs_status check_forward(const qs_case *one) {

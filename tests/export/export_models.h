@@ -73,7 +73,10 @@ static const char *const window_models[] = {
                                             STEP("floor", "resize", "nearer",
                                                  WITH("\"height\": 8, \"scale_width\": 0.6, \"coordinates\": 1, \"nearest\": 2"))
                                                 STEP("ceiling", "resize", "floor", WITH("\"width\": 10, \"nearest\": 3"))
-                                                    CLASSES("ceiling")};
+                                                    STEP("cubic", "resize", "ceiling",
+                                                         WITH("\"mode\": 2, \"scale_height\": 1.25, \"coefficient\": -0.5"))
+                                                        STEP("inside", "resize", "cubic", WITH("\"mode\": 5, \"height\": 7, \"width\": 6"))
+                                                            CLASSES("inside")};
 
 /* Functions of one value, some a model so that each still moves the logits; two values, one of them repeated; other extents. */
 #define CONV(name, outputs) STEP(name, "conv2d", "input", ", \"outputs\": " outputs ", \"kernel\": [3, 3], \"bias\": true")

@@ -38,6 +38,24 @@ TEST(linear) {
     expect_line(" mode=1 scale_height=0.6 coordinates=4", 2, (float[]){5.0f / 3, 10.0f / 3});
 }
 
+/* Weights by hand of the places that lie 1/4, 3/4, 5/4, 7/4 and 1/2, 3/2 away: 225/256, 67/256, -27/256, -9/256; 19/32, -3/32. */
+TEST(cubic) {
+    expect_line(" mode=2 scale_height=2", 8,
+                (float[]){0.89453125f, 1.19140625f, 1.66796875f, 2.296875f, 2.703125f, 3.33203125f, 3.80859375f, 4.10546875f});
+    expect_line(" mode=2 height=7 coordinates=2", 7, (float[]){1, 1.40625f, 2, 2.5f, 3, 3.59375f, 4});
+    /* with a = -1/2: 9/16 and -1/16 */
+    expect_line(" mode=2 height=7 coordinates=2 coefficient=-0.5", 7, (float[]){1, 1.4375f, 2, 2.5f, 3, 3.5625f, 4});
+    expect_line(" mode=5 scale_height=2", 8,
+                (float[]){171.0f / 198, 332.0f / 283, 436.0f / 265, 2.296875f, 2.703125f, 889.0f / 265, 1083.0f / 283, 819.0f / 198});
+}
+
+/* Half as many: distances count half, so that a result at 1/2 sees the places -1 to 2 with 1/4, 3/4, 3/4, 1/4. */
+TEST(against_aliasing) {
+    expect_line(" mode=3 height=2", 2, (float[]){1.625f, 3.375f});
+    expect_line(" mode=6 height=2", 2, (float[]){12.0f / 7, 23.0f / 7});
+    expect_line(" mode=3 scale_height=2", 8, (float[]){1, 1.25f, 1.75f, 2.25f, 2.75f, 3.25f, 3.75f, 4}); /* larger: as ever */
+}
+
 TEST(nearest) {
     expect_line(" scale_height=2", 8, (float[]){1, 1, 2, 2, 3, 3, 4, 4});
     expect_line(" height=2", 2, (float[]){1, 3}); /* at 0.5 and 2.5: half down */
@@ -69,7 +87,9 @@ TEST(extents) {
     assert_refused(qs_op_infer(op, &(qs_attributes){.scale_height = 0.1}, &image, 0, &dst), QS_USAGE, "height of 7 would become 0");
     assert_refused(qs_op_infer(op, &(qs_attributes){.width = 2.5}, &image, 0, &dst), QS_USAGE, "would become 2.5");
     assert_refused(qs_op_infer(op, &(qs_attributes){.width = 2}, &sequence, 0, &dst), QS_USAGE, "no width");
+    assert_refused(qs_op_infer(op, &(qs_attributes){.mode = 4, .height = 1, .width = 1}, &(qs_shape){4, {1, 1, 100, 9}}, 0, &dst), QS_USAGE,
+                   "from 100 to 1 would sum 400 places for each result: at most 64; modes below 3 sum 4");
     assert_refused(qs_op_infer(op, &(qs_attributes){.coordinates = 1.5}, &image, 0, &dst), QS_USAGE, "whole numbers");
 }
 
-TEST_MAIN(cases, gradients, linear, nearest, infinite_neighbours, extents)
+TEST_MAIN(cases, gradients, linear, cubic, against_aliasing, nearest, infinite_neighbours, extents)

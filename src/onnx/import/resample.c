@@ -138,7 +138,9 @@ static void resize(qs__import *one, const qs__node *node, bool old, int scales_a
     if (!qs__flow_in(one, node, 0, &x)) return;
     const int rank = qs__rank(&x), named = old ? 0 : qs__int_list(one, node, "axes", -1, axes);
     const char *mode = qs__word(one, node, "mode", "nearest");
-    const bool linear = strcmp(mode, "linear") == 0 || strcmp(mode, "bilinear") == 0;
+    const bool linear = strcmp(mode, "linear") == 0 || strcmp(mode, "bilinear") == 0, cubic = strcmp(mode, "cubic") == 0;
+    const double coefficient = qs__float(one, node, "cubic_coeff_a", -0.75);
+    const bool wide = !old && qs__int(one, node, "antialias", 0) != 0;
     const int at = old ? 1 : place_of(qs__word(one, node, "coordinate_transformation_mode", "half_pixel"), 5, coordinates);
     const int nearest = old ? 2 : place_of(qs__word(one, node, "nearest_mode", "round_prefer_floor"), 4, roundings);
     for (int a = 0; a < rank; a++)
@@ -173,8 +175,12 @@ static void resize(qs__import *one, const qs__node *node, bool old, int scales_a
         qs__refuse_node(one, "it resizes more than the last axes of an image, or its extents are not numbers of the file");
         return;
     }
-    if ((!linear && strcmp(mode, "nearest") != 0) || at == 5 || nearest == 4 || (!old && qs__int(one, node, "antialias", 0) != 0)) {
-        qs__refuse_node(one, "mode %s with these coordinates, or against aliasing", mode);
+    if ((!linear && !cubic && strcmp(mode, "nearest") != 0) || at == 5 || nearest == 4) {
+        qs__refuse_node(one, "mode %s with these coordinates", mode);
+        return;
+    }
+    if (cubic && !(coefficient >= -4 && coefficient < 0)) {
+        qs__refuse_node(one, "a cubic of the coefficient %g: -4 to less than 0", coefficient);
         return;
     }
     const int source = qs__bring_image(one, &x, &image);
@@ -192,9 +198,11 @@ static void resize(qs__import *one, const qs__node *node, bool old, int scales_a
         if (size[axis] > 0) qs__set(one, made, names[0][i], (double)size[axis]);
         if (scale[axis] != 1) qs__set(one, made, names[1][i], scale[axis]);
     }
-    if (linear) qs__set(one, made, "mode", 1);
+    const bool sums = cubic || (linear && wide), inside = sums && qs__int(one, node, "exclude_outside", 0) != 0;
+    if (linear || cubic) qs__set(one, made, "mode", (cubic ? 2 : 1) + (wide ? 2 : 0) + (inside ? 3 : 0));
+    if (cubic && coefficient != -0.75) qs__set(one, made, "coefficient", coefficient);
     if (at != 0) qs__set(one, made, "coordinates", at);
-    if (!linear && nearest != 0) qs__set(one, made, "nearest", nearest);
+    if (!linear && !cubic && nearest != 0) qs__set(one, made, "nearest", nearest);
     const qs__layout layout = qs__image_like(&x, image.dim[1], rank - 2, rank == 3 ? extent + 1 : extent);
     qs__flow(qs__made_by(one, node, 0), made, shape, &layout);
 }
