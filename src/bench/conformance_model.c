@@ -87,12 +87,13 @@ static void input_put(qs_protobuf *graph, const qs_onnx_tensor *tensor, int axis
     snprintf(flat, sizeof flat, CASE_INPUT, index);
     if (qs_onnx_type_is_integer(tensor->type)) {
         memcpy(extent, tensor->dim, (size_t)tensor->rank * sizeof *extent);
-        extent[0] = -1;
+        extent[0] = QS_ONNX_OPEN;
         qs_onnx_value_write(graph, QS_FIELD_GRAPH_INPUT, flat, tensor->type, tensor->rank, extent);
         node_put(graph, "Identity", flat, NULL, name);
         return;
     }
-    qs_onnx_value_write(graph, QS_FIELD_GRAPH_INPUT, flat, tensor->type, 2, (const int64_t[2]){-1, numbers_of_sample(tensor, axis)});
+    qs_onnx_value_write(graph, QS_FIELD_GRAPH_INPUT, flat, tensor->type, 2,
+                        (const int64_t[2]){QS_ONNX_OPEN, numbers_of_sample(tensor, axis)});
     snprintf(extents, sizeof extents, "case_extents_%d", index);
     snprintf(front, sizeof front, "case_front_%d", index);
     for (int a = 0, place = 1; a < tensor->rank; a++) {
@@ -125,7 +126,7 @@ static void graph_put(qs_protobuf *graph, const onnx_case *one, const bool *flow
     if (axis > 0) transpose_put(graph, "case_negative", result->rank, order, "case_back");
     node_put(graph, "Flatten", axis > 0 ? "case_back" : "case_negative", NULL, CASE_OUTPUT);
     qs_onnx_value_write(graph, QS_FIELD_GRAPH_OUTPUT, CASE_OUTPUT, result->type, 2,
-                        (const int64_t[2]){-1, numbers_of_sample(result, axis)});
+                        (const int64_t[2]){QS_ONNX_OPEN, numbers_of_sample(result, axis)});
 }
 
 /* Fields of kinds that the format's own messages have. */

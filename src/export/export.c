@@ -151,7 +151,7 @@ static void input_write(qs__writer *w, int index) {
     const qs_node *node = &w->graph->node[index];
     const qs_shape *shape = &node->shape;
     const bool integers = w->graph->samples.input[index].type == QS_INPUT_I32, image = shape->axes == 4;
-    const int64_t dim[] = {QS__SYMBOL, image || shape->axes == 2 ? shape->dim[1] : shape->dim[2], image ? shape->dim[2] : shape->dim[1],
+    const int64_t dim[] = {QS_ONNX_OPEN, image || shape->axes == 2 ? shape->dim[1] : shape->dim[2], image ? shape->dim[2] : shape->dim[1],
                            image ? shape->dim[3] : 0};
     const char *name = qs__name_unused(&w->model, node->name);
     w->at = index;
@@ -164,7 +164,7 @@ static void output_write(qs__writer *w) {
     w->at = w->graph->nodes - 1;
     const qs_shape *shape = qs__in_shape(w, 0);
     const qs__layout layout = shape->axes == 4 ? QS__CHANNELS_FIRST : QS__CHANNELS_LAST;
-    const int64_t dim[] = {QS__SYMBOL, shape->axes == 3 ? shape->dim[2] : shape->dim[1], shape->axes == 3 ? shape->dim[1] : shape->dim[2],
+    const int64_t dim[] = {QS_ONNX_OPEN, shape->axes == 3 ? shape->dim[2] : shape->dim[1], shape->axes == 3 ? shape->dim[1] : shape->dim[2],
                            shape->axes == 4 ? shape->dim[3] : 0};
     qs__model_output(&w->model, qs__value_in(w, 0, layout), "logits", shape->axes, dim);
 }

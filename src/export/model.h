@@ -7,7 +7,7 @@
 
 #include "qsync/onnx_fields.h"
 
-enum { QS__MOST_AXES = 6, QS__MOST_OUTPUTS = 4, QS__SYMBOL = -1 }; /* an extent of QS__SYMBOL is the batch */
+enum { QS__MOST_AXES = 6, QS__MOST_OUTPUTS = 4 };
 
 /* An initializer. */
 typedef struct qs__constant {
@@ -72,7 +72,7 @@ const char *qs__model_weights(qs__model *model, const char *name, qs_onnx_type t
 const char *qs__model_constant(qs__model *model, const char *start, qs_onnx_type type, int axes, const int64_t *dim, size_t bytes,
                                const void *data);
 const qs__constant *qs__model_constant_find(const qs__model *model, const char *name);
-/* Inputs; and the output: the value `name`, which is called `as` from now on. */
+/* Inputs; and the output: the value `name`, which is called `as` from now on. The batch is an extent of QS_ONNX_OPEN. */
 void qs__model_input(qs__model *model, const char *name, qs_onnx_type type, int axes, const int64_t *dim);
 void qs__model_output(qs__model *model, const char *name, const char *as, int axes, const int64_t *dim);
 

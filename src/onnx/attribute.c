@@ -7,42 +7,22 @@
 
 /* ---- Reading --------------------------------------------------------------------------------------------------------------- */
 
-/* Field numbers of AttributeProto. */
-enum {
-    NAME = 1,
-    F = 2,
-    I = 3,
-    S = 4,
-    T = 5,
-    G = 6,
-    FLOATS = 7,
-    INTS = 8,
-    STRINGS = 9,
-    TENSORS = 10,
-    GRAPHS = 11,
-    TYPE = 20,
-    REFERENCE = 21,
-    SPARSE = 22,
-    SPARSES = 23,
-    FIELDS = 24
-};
-
 /* Files before IR 3 may lack the type: it is what is there. */
-static int64_t type_of(const size_t counts[FIELDS]) {
+static int64_t type_of(const size_t counts[QS_FIELD_ATTRIBUTE_END]) {
     static const struct {
         int field, type;
-    } found[] = {{F, QS_ONNX_ATTRIBUTE_FLOAT},
-                 {I, QS_ONNX_ATTRIBUTE_INT},
-                 {S, QS_ONNX_ATTRIBUTE_STRING},
-                 {T, QS_ONNX_ATTRIBUTE_TENSOR},
-                 {G, QS_ONNX_ATTRIBUTE_GRAPH},
-                 {FLOATS, QS_ONNX_ATTRIBUTE_FLOATS},
-                 {INTS, QS_ONNX_ATTRIBUTE_INTS},
-                 {STRINGS, QS_ONNX_ATTRIBUTE_STRINGS},
-                 {TENSORS, QS_ONNX_ATTRIBUTE_TENSORS},
-                 {GRAPHS, QS_ONNX_ATTRIBUTE_GRAPHS},
-                 {SPARSE, QS_ONNX_ATTRIBUTE_SPARSE_TENSOR},
-                 {SPARSES, QS_ONNX_ATTRIBUTE_SPARSE_TENSORS}};
+    } found[] = {{QS_FIELD_ATTRIBUTE_F, QS_ONNX_ATTRIBUTE_FLOAT},
+                 {QS_FIELD_ATTRIBUTE_I, QS_ONNX_ATTRIBUTE_INT},
+                 {QS_FIELD_ATTRIBUTE_S, QS_ONNX_ATTRIBUTE_STRING},
+                 {QS_FIELD_ATTRIBUTE_T, QS_ONNX_ATTRIBUTE_TENSOR},
+                 {QS_FIELD_ATTRIBUTE_G, QS_ONNX_ATTRIBUTE_GRAPH},
+                 {QS_FIELD_ATTRIBUTE_FLOATS, QS_ONNX_ATTRIBUTE_FLOATS},
+                 {QS_FIELD_ATTRIBUTE_INTS, QS_ONNX_ATTRIBUTE_INTS},
+                 {QS_FIELD_ATTRIBUTE_STRINGS, QS_ONNX_ATTRIBUTE_STRINGS},
+                 {QS_FIELD_ATTRIBUTE_TENSORS, QS_ONNX_ATTRIBUTE_TENSORS},
+                 {QS_FIELD_ATTRIBUTE_GRAPHS, QS_ONNX_ATTRIBUTE_GRAPHS},
+                 {QS_FIELD_ATTRIBUTE_SPARSE, QS_ONNX_ATTRIBUTE_SPARSE_TENSOR},
+                 {QS_FIELD_ATTRIBUTE_SPARSES, QS_ONNX_ATTRIBUTE_SPARSE_TENSORS}};
     for (size_t i = 0; i < sizeof found / sizeof *found; i++)
         if (counts[found[i].field] > 0) return found[i].type;
     return 0;
@@ -54,50 +34,51 @@ static qs_status value_read(const qs__place *place, const qs_wire_field *field, 
     qs_wire message;
     const qs_onnx_attribute_type type = out->type;
     switch (field->number) {
-    case F:
+    case QS_FIELD_ATTRIBUTE_F:
         return type == QS_ONNX_ATTRIBUTE_FLOAT ? qs__field_float(field, "its number", &out->f) : QS_OK;
-    case I:
+    case QS_FIELD_ATTRIBUTE_I:
         return type == QS_ONNX_ATTRIBUTE_INT ? qs__field_int(field, "its integer", &out->i) : QS_OK;
-    case S:
+    case QS_FIELD_ATTRIBUTE_S:
         if (type != QS_ONNX_ATTRIBUTE_STRING) return QS_OK;
         QS_TRY(qs__field_message(field, "its text", &message));
         out->count = (size_t)(message.end - message.at);
         return qs__onnx_copy_text(place->memory, message.at, out->count, &out->s);
-    case FLOATS:
+    case QS_FIELD_ATTRIBUTE_FLOATS:
         return type == QS_ONNX_ATTRIBUTE_FLOATS ? qs__field_fixed(field, "its numbers", sizeof *floats, floats, out->count, at) : QS_OK;
-    case INTS:
+    case QS_FIELD_ATTRIBUTE_INTS:
         return type == QS_ONNX_ATTRIBUTE_INTS ? qs__field_varints(field, "its integers", ints, out->count, at) : QS_OK;
-    case STRINGS:
+    case QS_FIELD_ATTRIBUTE_STRINGS:
         if (type != QS_ONNX_ATTRIBUTE_STRINGS) return QS_OK;
         QS_TRY(qs__field_message(field, "its texts", &message));
         return qs__onnx_copy_text(place->memory, message.at, (size_t)(message.end - message.at), &strings[(*at)++]);
-    case T:
-    case TENSORS:
-        if (type != (field->number == T ? QS_ONNX_ATTRIBUTE_TENSOR : QS_ONNX_ATTRIBUTE_TENSORS)) return QS_OK;
+    case QS_FIELD_ATTRIBUTE_T:
+    case QS_FIELD_ATTRIBUTE_TENSORS:
+        if (type != (field->number == QS_FIELD_ATTRIBUTE_T ? QS_ONNX_ATTRIBUTE_TENSOR : QS_ONNX_ATTRIBUTE_TENSORS)) return QS_OK;
         QS_TRY(qs__field_message(field, "its tensor", &message));
-        return qs__tensor_read(place, message, &tensors[field->number == T ? 0 : (*at)++]);
-    case SPARSE:
-    case SPARSES:
-        if (type != (field->number == SPARSE ? QS_ONNX_ATTRIBUTE_SPARSE_TENSOR : QS_ONNX_ATTRIBUTE_SPARSE_TENSORS)) return QS_OK;
+        return qs__tensor_read(place, message, &tensors[field->number == QS_FIELD_ATTRIBUTE_T ? 0 : (*at)++]);
+    case QS_FIELD_ATTRIBUTE_SPARSE:
+    case QS_FIELD_ATTRIBUTE_SPARSES:
+        if (type != (field->number == QS_FIELD_ATTRIBUTE_SPARSE ? QS_ONNX_ATTRIBUTE_SPARSE_TENSOR : QS_ONNX_ATTRIBUTE_SPARSE_TENSORS))
+            return QS_OK;
         QS_TRY(qs__field_message(field, "its sparse tensor", &message));
-        return qs__sparse_read(place, message, &tensors[field->number == SPARSE ? 0 : (*at)++]);
+        return qs__sparse_read(place, message, &tensors[field->number == QS_FIELD_ATTRIBUTE_SPARSE ? 0 : (*at)++]);
     default:
         return QS_OK;
     }
 }
 
 /* How many elements the value has. */
-static qs_status count_read(qs_wire from, const size_t counts[FIELDS], qs_onnx_attribute *out) {
-    static const int fields[] = {[QS_ONNX_ATTRIBUTE_STRINGS] = STRINGS,
-                                 [QS_ONNX_ATTRIBUTE_TENSORS] = TENSORS,
-                                 [QS_ONNX_ATTRIBUTE_GRAPHS] = GRAPHS,
-                                 [QS_ONNX_ATTRIBUTE_SPARSE_TENSORS] = SPARSES,
+static qs_status count_read(qs_wire from, const size_t counts[QS_FIELD_ATTRIBUTE_END], qs_onnx_attribute *out) {
+    static const int fields[] = {[QS_ONNX_ATTRIBUTE_STRINGS] = QS_FIELD_ATTRIBUTE_STRINGS,
+                                 [QS_ONNX_ATTRIBUTE_TENSORS] = QS_FIELD_ATTRIBUTE_TENSORS,
+                                 [QS_ONNX_ATTRIBUTE_GRAPHS] = QS_FIELD_ATTRIBUTE_GRAPHS,
+                                 [QS_ONNX_ATTRIBUTE_SPARSE_TENSORS] = QS_FIELD_ATTRIBUTE_SPARSES,
                                  [QS_ONNX_ATTRIBUTE_TYPE_PROTOS] = 0};
     if (out->type == QS_ONNX_ATTRIBUTE_TENSOR || out->type == QS_ONNX_ATTRIBUTE_GRAPH || out->type == QS_ONNX_ATTRIBUTE_SPARSE_TENSOR) {
         out->count = 1;
-        return counts[out->type == QS_ONNX_ATTRIBUTE_TENSOR  ? T
-                      : out->type == QS_ONNX_ATTRIBUTE_GRAPH ? G
-                                                             : SPARSE] > 0
+        return counts[out->type == QS_ONNX_ATTRIBUTE_TENSOR  ? QS_FIELD_ATTRIBUTE_T
+                      : out->type == QS_ONNX_ATTRIBUTE_GRAPH ? QS_FIELD_ATTRIBUTE_G
+                                                             : QS_FIELD_ATTRIBUTE_SPARSE] > 0
                    ? QS_OK
                    : qs_fail(QS_BAD_FILE, "attribute \"%.64s\": its value is missing", out->name);
     }
@@ -110,9 +91,9 @@ static qs_status count_read(qs_wire from, const size_t counts[FIELDS], qs_onnx_a
         bool more;
         QS_TRY(qs_wire_next(&from, &field, &more));
         if (!more) return QS_OK;
-        if (out->type == QS_ONNX_ATTRIBUTE_INTS && field.number == INTS)
+        if (out->type == QS_ONNX_ATTRIBUTE_INTS && field.number == QS_FIELD_ATTRIBUTE_INTS)
             QS_TRY(qs__field_varints(&field, "its integers", NULL, 0, &out->count));
-        if (out->type == QS_ONNX_ATTRIBUTE_FLOATS && field.number == FLOATS)
+        if (out->type == QS_ONNX_ATTRIBUTE_FLOATS && field.number == QS_FIELD_ATTRIBUTE_FLOATS)
             QS_TRY(qs__field_fixed(&field, "its numbers", sizeof(float), NULL, 0, &out->count));
     }
 }
@@ -146,17 +127,18 @@ static qs_status values_read(const qs__place *place, qs_wire from, qs_onnx_attri
 
 qs_status qs__attribute_read(const qs__place *place, qs_wire from, qs_onnx_attribute *out) {
     *out = (qs_onnx_attribute){.name = "", .s = "", .reference = ""};
-    size_t counts[FIELDS];
+    size_t counts[QS_FIELD_ATTRIBUTE_END];
     int64_t type = 0;
-    QS_TRY(qs__wire_count(from, counts, FIELDS));
+    QS_TRY(qs__wire_count(from, counts, QS_FIELD_ATTRIBUTE_END));
     for (qs_wire rest = from;;) {
         qs_wire_field field;
         bool more;
         QS_TRY(qs_wire_next(&rest, &field, &more));
         if (!more) break;
-        if (field.number == NAME) QS_TRY(qs__field_name(&field, "an attribute's name", place->memory, &out->name));
-        if (field.number == REFERENCE) QS_TRY(qs__field_name(&field, "an attribute's reference", place->memory, &out->reference));
-        if (field.number == TYPE) QS_TRY(qs__field_int(&field, "an attribute's type", &type));
+        if (field.number == QS_FIELD_ATTRIBUTE_NAME) QS_TRY(qs__field_name(&field, "an attribute's name", place->memory, &out->name));
+        if (field.number == QS_FIELD_ATTRIBUTE_REFERENCE)
+            QS_TRY(qs__field_name(&field, "an attribute's reference", place->memory, &out->reference));
+        if (field.number == QS_FIELD_ATTRIBUTE_TYPE) QS_TRY(qs__field_int(&field, "an attribute's type", &type));
     }
     if (type == 0) type = type_of(counts);
     if (*out->reference == '\0' && (type < 1 || type > QS_ONNX_ATTRIBUTE_TYPE_PROTOS))

@@ -5,9 +5,6 @@
 
 #include "onnx_internal.h"
 
-/* Field numbers of FunctionProto. */
-enum { NAME = 1, INPUT = 4, OUTPUT = 5, OPSET = 9, DOMAIN = 10, DEFAULT = 11, OVERLOAD = 13, FIELDS = 14 };
-
 qs_status qs__opset_read(qs_onnx_memory *memory, qs_wire from, qs_onnx_opset *out) {
     *out = (qs_onnx_opset){.domain = ""};
     for (;;) {
@@ -15,8 +12,8 @@ qs_status qs__opset_read(qs_onnx_memory *memory, qs_wire from, qs_onnx_opset *ou
         bool more;
         QS_TRY(qs_wire_next(&from, &field, &more));
         if (!more) break;
-        if (field.number == 1) QS_TRY(qs__field_name(&field, "an opset's domain", memory, &out->domain));
-        if (field.number == 2) QS_TRY(qs__field_int(&field, "an opset's version", &out->version));
+        if (field.number == QS_FIELD_OPSET_DOMAIN) QS_TRY(qs__field_name(&field, "an opset's domain", memory, &out->domain));
+        if (field.number == QS_FIELD_OPSET_VERSION) QS_TRY(qs__field_int(&field, "an opset's version", &out->version));
     }
     if (strcmp(out->domain, "ai.onnx") == 0) out->domain = "";
     if (out->version < 1 || out->version > INT32_MAX)
@@ -27,32 +24,34 @@ qs_status qs__opset_read(qs_onnx_memory *memory, qs_wire from, qs_onnx_opset *ou
 qs_status qs__function_read(const qs__place *place, qs_wire from, qs__function *out) {
     qs_onnx_memory *memory = place->memory;
     *out = (qs__function){.domain = "", .name = "", .overload = "", .wire = from};
-    size_t counts[FIELDS];
+    size_t counts[QS_FIELD_FUNCTION_END];
     const char **input, **output;
     qs_onnx_attribute *standard;
     qs_onnx_opset *opset;
-    QS_TRY(qs__wire_count(from, counts, FIELDS));
-    if (counts[INPUT] > QS__MOST_FORMAL || counts[OUTPUT] > QS__MOST_FORMAL || counts[OPSET] > QS__MOST_OPSETS)
-        return qs_fail(QS_UNSUPPORTED, "a function of %zu inputs, %zu outputs and %zu opsets: at most %d of each", counts[INPUT],
-                       counts[OUTPUT], counts[OPSET], QS__MOST_FORMAL);
-    QS_TRY(qs__onnx_take(memory, counts[INPUT], sizeof *input, &input));
-    QS_TRY(qs__onnx_take(memory, counts[OUTPUT], sizeof *output, &output));
-    QS_TRY(qs__onnx_take(memory, counts[DEFAULT], sizeof *standard, &standard));
-    QS_TRY(qs__onnx_take(memory, counts[OPSET], sizeof *opset, &opset));
+    QS_TRY(qs__wire_count(from, counts, QS_FIELD_FUNCTION_END));
+    if (counts[QS_FIELD_FUNCTION_INPUT] > QS__MOST_FORMAL || counts[QS_FIELD_FUNCTION_OUTPUT] > QS__MOST_FORMAL ||
+        counts[QS_FIELD_FUNCTION_OPSET] > QS__MOST_OPSETS)
+        return qs_fail(QS_UNSUPPORTED, "a function of %zu inputs, %zu outputs and %zu opsets: at most %d of each",
+                       counts[QS_FIELD_FUNCTION_INPUT], counts[QS_FIELD_FUNCTION_OUTPUT], counts[QS_FIELD_FUNCTION_OPSET], QS__MOST_FORMAL);
+    QS_TRY(qs__onnx_take(memory, counts[QS_FIELD_FUNCTION_INPUT], sizeof *input, &input));
+    QS_TRY(qs__onnx_take(memory, counts[QS_FIELD_FUNCTION_OUTPUT], sizeof *output, &output));
+    QS_TRY(qs__onnx_take(memory, counts[QS_FIELD_FUNCTION_DEFAULT], sizeof *standard, &standard));
+    QS_TRY(qs__onnx_take(memory, counts[QS_FIELD_FUNCTION_OPSET], sizeof *opset, &opset));
     for (;;) {
         qs_wire_field field;
         qs_wire message;
         bool more;
         QS_TRY(qs_wire_next(&from, &field, &more));
         if (!more) break;
-        if (field.number == NAME) QS_TRY(qs__field_name(&field, "a function's name", memory, &out->name));
-        if (field.number == DOMAIN) QS_TRY(qs__field_name(&field, "a function's domain", memory, &out->domain));
-        if (field.number == OVERLOAD) QS_TRY(qs__field_name(&field, "a function's overload", memory, &out->overload));
-        if (field.number == INPUT) QS_TRY(qs__field_name(&field, "a function's input", memory, &input[out->inputs++]));
-        if (field.number == OUTPUT) QS_TRY(qs__field_name(&field, "a function's output", memory, &output[out->outputs++]));
-        if (field.number != DEFAULT && field.number != OPSET) continue;
+        if (field.number == QS_FIELD_FUNCTION_NAME) QS_TRY(qs__field_name(&field, "a function's name", memory, &out->name));
+        if (field.number == QS_FIELD_FUNCTION_DOMAIN) QS_TRY(qs__field_name(&field, "a function's domain", memory, &out->domain));
+        if (field.number == QS_FIELD_FUNCTION_OVERLOAD) QS_TRY(qs__field_name(&field, "a function's overload", memory, &out->overload));
+        if (field.number == QS_FIELD_FUNCTION_INPUT) QS_TRY(qs__field_name(&field, "a function's input", memory, &input[out->inputs++]));
+        if (field.number == QS_FIELD_FUNCTION_OUTPUT)
+            QS_TRY(qs__field_name(&field, "a function's output", memory, &output[out->outputs++]));
+        if (field.number != QS_FIELD_FUNCTION_DEFAULT && field.number != QS_FIELD_FUNCTION_OPSET) continue;
         QS_TRY(qs__field_message(&field, "a part of a function", &message));
-        if (field.number == DEFAULT)
+        if (field.number == QS_FIELD_FUNCTION_DEFAULT)
             QS_TRY(qs__attribute_read(place, message, &standard[out->defaults++]));
         else
             QS_TRY(qs__opset_read(memory, message, &opset[out->opsets++]));

@@ -203,6 +203,19 @@ qs_status qs_onnx_tensor_doubles(const qs_onnx_tensor *tensor, int64_t first, in
     return QS_OK;
 }
 
+const qs_onnx_extent *qs_onnx_tensor_extent(const qs_onnx_tensor *tensor, int64_t index) {
+    return &((const qs_onnx_extent *)tensor->data)[tensor->uniform ? 0 : index];
+}
+
+qs_onnx_tensor qs_onnx_tensor_distinct(const qs_onnx_tensor *tensor, int64_t *each) {
+    qs_onnx_tensor out = *tensor;
+    *each = 1;
+    if (!tensor->uniform || tensor->count < 2) return out;
+    *each = tensor->count;
+    out.count = out.dim[0] = out.rank = 1;
+    return out;
+}
+
 qs_status qs_onnx_tensor_integers(const qs_onnx_tensor *tensor, int64_t first, int64_t count, int64_t *out) {
     QS_TRY(range_check(tensor, first, count, qs_onnx_type_is_integer(tensor->type), "integers"));
     for (int64_t i = 0; i < count; i++)

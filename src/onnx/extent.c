@@ -31,6 +31,10 @@ bool qs_onnx_extent_is_batch(const qs_onnx_extent *extent) {
     return qs_onnx_extent_equal(extent, &qs__extent_batch);
 }
 
+bool qs_onnx_extent_has_batch(const qs_onnx_extent *extent) {
+    return qs_onnx_extent_is_known(extent) && (extent->term[1][0] != 0 || extent->term[1][1] != 0 || extent->term[1][2] != 0);
+}
+
 int64_t qs_onnx_extent_at(const qs_onnx_extent *extent, int64_t batch, int64_t length) {
     uint64_t sum = 0; /* wraps, like the arithmetic of ONNX */
     for (int n = 1; n >= 0; n--) {
@@ -122,6 +126,16 @@ qs_onnx_extent qs__extent_divide(const qs_onnx_extent *a, const qs_onnx_extent *
         if (!qs_onnx_extent_is_known(&rest) || rest.term[i / 3][i % 3] != 0) return qs__extent_unknown;
     }
     return quotient;
+}
+
+qs_onnx_extent qs__extent_of_one_sample(const qs_onnx_extent *extent) {
+    qs_onnx_extent samples = {.term = {{0}, {0}}}, rest = *extent; /* what N is a factor of, and what not */
+    if (!qs_onnx_extent_is_known(extent)) return *extent;
+    for (int l = 0; l < 3; l++) {
+        samples.term[0][l] = extent->term[1][l];
+        rest.term[1][l] = 0;
+    }
+    return qs__extent_add(&samples, &rest);
 }
 
 bool qs__extent_compare(const qs_onnx_extent *a, const qs_onnx_extent *b, int *order) {

@@ -7,10 +7,6 @@
 
 #include "onnx_internal.h"
 
-/* Field numbers of GraphProto, and of NodeProto. */
-enum { NODE = 1, GRAPH_NAME = 2, INITIALIZER = 5, GRAPH_INPUT = 11, GRAPH_OUTPUT = 12, VALUE_INFO = 13, SPARSE_INITIALIZER = 15 };
-enum { INPUT = 1, OUTPUT = 2, NAME = 3, OPERATOR = 4, ATTRIBUTE = 5, DOMAIN = 7, OVERLOAD = 8, METADATA = 9, NODE_FIELDS = 10 };
-
 /* Inputs and outputs of functions that all calls of a file may have together: each call keeps a table of its own, and functions that call
  * functions grow like powers. */
 enum { MOST_FORMALS = 4 * QS_ONNX_MAX_NODES };
@@ -70,7 +66,7 @@ static qs_status shape_read(qs_onnx_memory *memory, qs_wire from, qs_onnx_value 
         bool more;
         QS_TRY(qs_wire_next(&from, &field, &more));
         if (!more) break;
-        if (field.number != 1) continue;
+        if (field.number != QS_FIELD_SHAPE_DIMENSION) continue;
         QS_TRY(qs__field_message(&field, "an extent", &message));
         if (rank == QS_ONNX_MAX_RANK)
             return qs_fail(QS_UNSUPPORTED, "value \"%.64s\" is declared with more than %d extents", out->name, QS_ONNX_MAX_RANK);
@@ -79,8 +75,8 @@ static qs_status shape_read(qs_onnx_memory *memory, qs_wire from, qs_onnx_value 
             qs_wire_field part;
             QS_TRY(qs_wire_next(&message, &part, &more));
             if (!more) break;
-            if (part.number == 1) QS_TRY(qs__field_int(&part, "an extent", &dims[rank].value));
-            if (part.number == 2) QS_TRY(qs__field_name(&part, "an extent's symbol", memory, &dims[rank].symbol));
+            if (part.number == QS_FIELD_SHAPE_NUMBER) QS_TRY(qs__field_int(&part, "an extent", &dims[rank].value));
+            if (part.number == QS_FIELD_SHAPE_SYMBOL) QS_TRY(qs__field_name(&part, "an extent's symbol", memory, &dims[rank].symbol));
         }
         if (dims[rank].value < 0) dims[rank].value = -1; /* exporters write -1 for what is open */
         if (dims[rank].value > INT64_C(1) << 40)
@@ -96,14 +92,13 @@ static qs_status shape_read(qs_onnx_memory *memory, qs_wire from, qs_onnx_value 
 }
 
 qs_status qs__type_read(qs_onnx_memory *memory, qs_wire from, qs_onnx_value *out) {
-    enum { TENSOR_TYPE = 1 };
     for (;;) {
         qs_wire_field field;
         qs_wire message;
         bool more;
         QS_TRY(qs_wire_next(&from, &field, &more));
         if (!more) return QS_OK;
-        if (field.number != TENSOR_TYPE) continue;
+        if (field.number != QS_FIELD_TYPE_TENSOR) continue;
         QS_TRY(qs__field_message(&field, "a tensor type", &message));
         for (;;) {
             qs_wire_field part;
@@ -111,14 +106,14 @@ qs_status qs__type_read(qs_onnx_memory *memory, qs_wire from, qs_onnx_value *out
             int64_t type;
             QS_TRY(qs_wire_next(&message, &part, &more));
             if (!more) break;
-            if (part.number == 1) {
+            if (part.number == QS_FIELD_TYPE_ELEMENT) {
                 QS_TRY(qs__field_int(&part, "an element type", &type));
                 if (type < 0 || type >= QS_ONNX_TYPE_COUNT)
                     return qs_fail(QS_UNSUPPORTED, "value \"%.64s\" is declared with element type %" PRId64 ": 1 to %d are known",
                                    out->name, type, QS_ONNX_TYPE_COUNT - 1);
                 out->declared_type = (qs_onnx_type)type;
             }
-            if (part.number != 2) continue;
+            if (part.number != QS_FIELD_TYPE_SHAPE) continue;
             QS_TRY(qs__field_message(&part, "a shape", &shape));
             QS_TRY(shape_read(memory, shape, out));
         }
@@ -135,8 +130,8 @@ static qs_status info_read(qs_onnx_memory *memory, qs_wire from, qs__call *call,
         bool more;
         QS_TRY(qs_wire_next(&from, &field, &more));
         if (!more) break;
-        if (field.number == 1) QS_TRY(qs__field_name(&field, "a value's name", memory, &name));
-        if (field.number == 2) QS_TRY(qs__field_message(&field, "a value's type", &type));
+        if (field.number == QS_FIELD_VALUE_NAME) QS_TRY(qs__field_name(&field, "a value's name", memory, &name));
+        if (field.number == QS_FIELD_VALUE_TYPE) QS_TRY(qs__field_message(&field, "a value's type", &type));
     }
     QS_TRY(qs__call_name(memory, call, name, &out->name));
     return type.file ? qs__type_read(memory, type, out) : QS_OK;
@@ -158,7 +153,7 @@ static qs_status initializer_add(qs__reader *reader, scope *into, const qs_wire_
     int index;
     QS_TRY(qs__field_message(field, "an initializer", &message));
     QS_TRY(qs__onnx_take(memory, 1, sizeof *tensor, &tensor));
-    QS_TRY((field->number == INITIALIZER ? qs__tensor_read : qs__sparse_read)(&reader->place, message, tensor));
+    QS_TRY((field->number == QS_FIELD_GRAPH_INITIALIZER ? qs__tensor_read : qs__sparse_read)(&reader->place, message, tensor));
     if (*tensor->name == '\0') return qs_fail(QS_BAD_FILE, "an initializer has no name");
     QS_TRY(qs__call_name(memory, call, tensor->name, &tensor->name));
     if (qs__names_get(&into->names, tensor->name, &known)) return qs_fail(QS_BAD_FILE, "two initializers \"%.64s\"", tensor->name);
@@ -208,7 +203,8 @@ static qs_status node_note_read(qs_onnx_memory *memory, qs_wire from, qs_onnx_no
         bool more;
         QS_TRY(qs_wire_next(&from, &field, &more));
         if (!more) break;
-        if (field.number == 1 || field.number == 2) QS_TRY(qs__field_message(&field, "a note of a node", &text[field.number - 1]));
+        if (field.number != QS_FIELD_ENTRY_KEY && field.number != QS_FIELD_ENTRY_VALUE) continue;
+        QS_TRY(qs__field_message(&field, "a note of a node", &text[field.number == QS_FIELD_ENTRY_VALUE]));
     }
     const char **to = is_text(&text[0], "pkg.torch.onnx.name_scopes") ? &out->scopes
                       : is_text(&text[0], "pkg.torch.onnx.fx_node")   ? &out->call
@@ -220,16 +216,16 @@ static qs_status node_note_read(qs_onnx_memory *memory, qs_wire from, qs_onnx_no
 static qs_status node_read(qs__reader *reader, qs_wire from, qs__call *call, qs_onnx_node *out, const char ***inputs, const char ***outputs,
                            const char **overload) {
     qs_onnx_memory *memory = reader->place.memory;
-    size_t counts[NODE_FIELDS];
+    size_t counts[QS_FIELD_NODE_END];
     *out = (qs_onnx_node){.name = "", .op = "", .domain = "", .scopes = "", .call = ""};
     *overload = "";
-    QS_TRY(qs__wire_count(from, counts, NODE_FIELDS));
-    if (counts[INPUT] > INT16_MAX || counts[OUTPUT] > INT16_MAX || counts[ATTRIBUTE] > INT16_MAX)
-        return qs_fail(QS_UNSUPPORTED, "a node with %zu inputs, %zu outputs and %zu attributes: at most %d", counts[INPUT], counts[OUTPUT],
-                       counts[ATTRIBUTE], INT16_MAX);
-    QS_TRY(qs__onnx_take(memory, counts[INPUT], sizeof **inputs, inputs));
-    QS_TRY(qs__onnx_take(memory, counts[OUTPUT], sizeof **outputs, outputs));
-    QS_TRY(qs__onnx_take(memory, counts[ATTRIBUTE], sizeof *out->attribute, &out->attribute));
+    QS_TRY(qs__wire_count(from, counts, QS_FIELD_NODE_END));
+    if (counts[QS_FIELD_NODE_INPUT] > INT16_MAX || counts[QS_FIELD_NODE_OUTPUT] > INT16_MAX || counts[QS_FIELD_NODE_ATTRIBUTE] > INT16_MAX)
+        return qs_fail(QS_UNSUPPORTED, "a node with %zu inputs, %zu outputs and %zu attributes: at most %d", counts[QS_FIELD_NODE_INPUT],
+                       counts[QS_FIELD_NODE_OUTPUT], counts[QS_FIELD_NODE_ATTRIBUTE], INT16_MAX);
+    QS_TRY(qs__onnx_take(memory, counts[QS_FIELD_NODE_INPUT], sizeof **inputs, inputs));
+    QS_TRY(qs__onnx_take(memory, counts[QS_FIELD_NODE_OUTPUT], sizeof **outputs, outputs));
+    QS_TRY(qs__onnx_take(memory, counts[QS_FIELD_NODE_ATTRIBUTE], sizeof *out->attribute, &out->attribute));
     for (;;) {
         qs_wire_field field;
         qs_wire message;
@@ -237,21 +233,21 @@ static qs_status node_read(qs__reader *reader, qs_wire from, qs__call *call, qs_
         bool more, absent;
         QS_TRY(qs_wire_next(&from, &field, &more));
         if (!more) break;
-        if (field.number == NAME) QS_TRY(qs__field_name(&field, "a node's name", memory, &out->name));
-        if (field.number == OPERATOR) QS_TRY(qs__field_name(&field, "a node's operator", memory, &out->op));
-        if (field.number == DOMAIN) QS_TRY(qs__field_name(&field, "a node's domain", memory, &out->domain));
-        if (field.number == OVERLOAD) QS_TRY(qs__field_name(&field, "a node's overload", memory, overload));
-        if (field.number == INPUT || field.number == OUTPUT) {
+        if (field.number == QS_FIELD_NODE_NAME) QS_TRY(qs__field_name(&field, "a node's name", memory, &out->name));
+        if (field.number == QS_FIELD_NODE_OP) QS_TRY(qs__field_name(&field, "a node's operator", memory, &out->op));
+        if (field.number == QS_FIELD_NODE_DOMAIN) QS_TRY(qs__field_name(&field, "a node's domain", memory, &out->domain));
+        if (field.number == QS_FIELD_NODE_OVERLOAD) QS_TRY(qs__field_name(&field, "a node's overload", memory, overload));
+        if (field.number == QS_FIELD_NODE_INPUT || field.number == QS_FIELD_NODE_OUTPUT) {
             QS_TRY(qs__field_name(&field, "a value's name", memory, &name));
-            const char **list = field.number == INPUT ? *inputs : *outputs;
-            int *count = field.number == INPUT ? &out->inputs : &out->outputs;
+            const char **list = field.number == QS_FIELD_NODE_INPUT ? *inputs : *outputs;
+            int *count = field.number == QS_FIELD_NODE_INPUT ? &out->inputs : &out->outputs;
             QS_TRY(qs__call_name(memory, call, name, &list[(*count)++]));
         }
-        if (field.number == METADATA) {
+        if (field.number == QS_FIELD_NODE_METADATA) {
             QS_TRY(qs__field_message(&field, "a note of a node", &message));
             QS_TRY(node_note_read(memory, message, out));
         }
-        if (field.number != ATTRIBUTE) continue;
+        if (field.number != QS_FIELD_NODE_ATTRIBUTE) continue;
         qs_onnx_attribute *attribute = &out->attribute[out->attributes];
         QS_TRY(qs__field_message(&field, "an attribute", &message));
         QS_TRY(qs__attribute_read(&reader->place, message, attribute));
@@ -404,7 +400,7 @@ static qs_status node_resolve(qs__reader *reader, scope *in, size_t index) {
         bool more;
         QS_TRY(qs_wire_next(&from, &field, &more));
         if (!more) break;
-        if (field.number != ATTRIBUTE) continue;
+        if (field.number != QS_FIELD_NODE_ATTRIBUTE) continue;
         qs_onnx_attribute text;
         bool absent;
         QS_TRY(qs__attribute_read(&reader->place, field.bytes, &text)); /* its place among those that are there */
@@ -430,10 +426,11 @@ static qs_status inputs_and_outputs(qs__reader *reader, scope *in, qs_wire from,
         int index;
         QS_TRY(qs_wire_next(&from, &field, &more));
         if (!more) return QS_OK;
-        if (field.number != GRAPH_OUTPUT && field.number != VALUE_INFO && field.number != GRAPH_INPUT) continue;
+        if (field.number != QS_FIELD_GRAPH_OUTPUT && field.number != QS_FIELD_GRAPH_VALUE_INFO && field.number != QS_FIELD_GRAPH_INPUT)
+            continue;
         QS_TRY(qs__field_message(&field, "a value", &message));
         QS_TRY(info_read(reader->place.memory, message, call, &info));
-        if (field.number == VALUE_INFO) { /* says something of a value; others are left aside */
+        if (field.number == QS_FIELD_GRAPH_VALUE_INFO) { /* says something of a value; others are left aside */
             int64_t known;
             if (qs__names_get(&in->names, info.name, &known)) declare(&in->value[known], &info);
             continue;
@@ -441,7 +438,7 @@ static qs_status inputs_and_outputs(qs__reader *reader, scope *in, qs_wire from,
         QS_TRY(value_find(in, info.name, &index));
         if (index < 0) return qs_fail(QS_BAD_FILE, "output \"%.64s\" of the graph is given by nothing", info.name);
         declare(&in->value[index], &info);
-        if (field.number == GRAPH_INPUT) continue; /* it was defined before */
+        if (field.number == QS_FIELD_GRAPH_INPUT) continue; /* it was defined before */
         in->value[index].is_output = true;
         out->output[out->outputs++] = index;
     }
@@ -459,9 +456,9 @@ static qs_status definitions_read(qs__reader *reader, scope *in, qs_wire from, q
             int index;
             QS_TRY(qs_wire_next(&rest, &field, &more));
             if (!more) break;
-            if (round == 0 && (field.number == INITIALIZER || field.number == SPARSE_INITIALIZER))
+            if (round == 0 && (field.number == QS_FIELD_GRAPH_INITIALIZER || field.number == QS_FIELD_GRAPH_SPARSE_INITIALIZER))
                 QS_TRY(initializer_add(reader, in, &field, call));
-            if (round == 0 || field.number != GRAPH_INPUT) continue;
+            if (round == 0 || field.number != QS_FIELD_GRAPH_INPUT) continue;
             QS_TRY(qs__field_message(&field, "an input", &message));
             QS_TRY(info_read(reader->place.memory, message, call, &info));
             if (*info.name == '\0') return qs_fail(QS_BAD_FILE, "an input has no name");
@@ -478,15 +475,15 @@ static qs_status definitions_read(qs__reader *reader, scope *in, qs_wire from, q
 
 static qs_status graph_fill(qs__reader *reader, qs_wire from, qs__call *call, scope *in, qs_onnx_graph *out) {
     qs_onnx_memory *memory = reader->place.memory;
-    size_t counts[SPARSE_INITIALIZER + 1];
-    QS_TRY(qs__wire_count(from, counts, SPARSE_INITIALIZER + 1));
-    QS_TRY(qs__onnx_take(memory, counts[GRAPH_INPUT], sizeof *out->input, &out->input));
-    QS_TRY(qs__onnx_take(memory, counts[GRAPH_OUTPUT], sizeof *out->output, &out->output));
-    const size_t listed = counts[NODE] < QS_ONNX_MAX_NODES ? counts[NODE] : QS_ONNX_MAX_NODES;
+    size_t counts[QS_FIELD_GRAPH_END];
+    QS_TRY(qs__wire_count(from, counts, QS_FIELD_GRAPH_END));
+    QS_TRY(qs__onnx_take(memory, counts[QS_FIELD_GRAPH_INPUT], sizeof *out->input, &out->input));
+    QS_TRY(qs__onnx_take(memory, counts[QS_FIELD_GRAPH_OUTPUT], sizeof *out->output, &out->output));
+    const size_t listed = counts[QS_FIELD_GRAPH_NODE] < QS_ONNX_MAX_NODES ? counts[QS_FIELD_GRAPH_NODE] : QS_ONNX_MAX_NODES;
     QS_TRY(qs_grow(&in->node, &in->node_room, listed, sizeof *in->node));
     QS_TRY(qs_grow(&in->pending, &in->pending_room, listed, sizeof *in->pending));
     QS_TRY(definitions_read(reader, in, from, call, out));
-    QS_TRY(nodes_read(reader, in, from, NODE, call));
+    QS_TRY(nodes_read(reader, in, from, QS_FIELD_GRAPH_NODE, call));
     for (size_t i = 0; i < in->nodes; i++)
         QS_TRY(node_resolve(reader, in, i));
     QS_TRY(inputs_and_outputs(reader, in, from, call, out));
@@ -511,7 +508,7 @@ static qs_status graph_read(qs__reader *reader, qs_wire from, qs__call *call, sc
         bool more;
         QS_GOTO(qs_wire_next(&rest, &field, &more));
         if (!more) break;
-        if (field.number == GRAPH_NAME) QS_GOTO(qs__field_name(&field, "a graph's name", reader->place.memory, &out->name));
+        if (field.number == QS_FIELD_GRAPH_NAME) QS_GOTO(qs__field_name(&field, "a graph's name", reader->place.memory, &out->name));
     }
     QS_GOTO(graph_fill(reader, from, call, &in, out));
 done:

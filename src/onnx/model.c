@@ -6,8 +6,6 @@
 
 #include "onnx_internal.h"
 
-/* Field numbers of ModelProto. */
-enum { IR_VERSION = 1, PRODUCER_NAME = 2, PRODUCER_VERSION = 3, GRAPH = 7, OPSET_IMPORT = 8, METADATA = 14, FUNCTIONS = 25, FIELDS = 26 };
 enum { OLDEST_IR = 3, NEWEST_IR = 13 };
 
 static qs_status metadata_read(qs_onnx_memory *memory, qs_wire from, qs_onnx_metadata *out) {
@@ -18,41 +16,45 @@ static qs_status metadata_read(qs_onnx_memory *memory, qs_wire from, qs_onnx_met
         bool more;
         QS_TRY(qs_wire_next(&from, &field, &more));
         if (!more) return QS_OK;
-        if (field.number != 1 && field.number != 2) continue;
+        if (field.number != QS_FIELD_ENTRY_KEY && field.number != QS_FIELD_ENTRY_VALUE) continue;
         QS_TRY(qs__field_message(&field, "metadata", &text));
-        QS_TRY(qs__onnx_copy_text(memory, text.at, (size_t)(text.end - text.at), field.number == 1 ? &out->key : &out->value));
+        QS_TRY(qs__onnx_copy_text(memory, text.at, (size_t)(text.end - text.at),
+                                  field.number == QS_FIELD_ENTRY_KEY ? &out->key : &out->value));
     }
 }
 
 /* All but the graph, which needs opsets and functions first. */
 static qs_status head_read(qs__reader *reader, qs_wire from, qs_onnx_model *out, qs_wire *graph) {
     qs_onnx_memory *memory = reader->place.memory;
-    size_t counts[FIELDS];
+    size_t counts[QS_FIELD_MODEL_END];
     qs_onnx_opset *opset;
     qs_onnx_metadata *metadata;
     qs__function *function;
-    QS_TRY(qs__wire_count(from, counts, FIELDS));
-    if (counts[OPSET_IMPORT] > QS__MOST_OPSETS)
-        return qs_fail(QS_UNSUPPORTED, "%zu opsets: at most %d", counts[OPSET_IMPORT], QS__MOST_OPSETS);
-    if (counts[GRAPH] != 1) return qs_fail(QS_BAD_FILE, "%zu graphs: a model has one", counts[GRAPH]);
-    QS_TRY(qs__onnx_take(memory, counts[OPSET_IMPORT], sizeof *opset, &opset));
-    QS_TRY(qs__onnx_take(memory, counts[METADATA], sizeof *metadata, &metadata));
-    QS_TRY(qs__onnx_take(memory, counts[FUNCTIONS], sizeof *function, &function));
+    QS_TRY(qs__wire_count(from, counts, QS_FIELD_MODEL_END));
+    if (counts[QS_FIELD_MODEL_OPSET] > QS__MOST_OPSETS)
+        return qs_fail(QS_UNSUPPORTED, "%zu opsets: at most %d", counts[QS_FIELD_MODEL_OPSET], QS__MOST_OPSETS);
+    if (counts[QS_FIELD_MODEL_GRAPH] != 1) return qs_fail(QS_BAD_FILE, "%zu graphs: a model has one", counts[QS_FIELD_MODEL_GRAPH]);
+    QS_TRY(qs__onnx_take(memory, counts[QS_FIELD_MODEL_OPSET], sizeof *opset, &opset));
+    QS_TRY(qs__onnx_take(memory, counts[QS_FIELD_MODEL_METADATA], sizeof *metadata, &metadata));
+    QS_TRY(qs__onnx_take(memory, counts[QS_FIELD_MODEL_FUNCTION], sizeof *function, &function));
     for (;;) {
         qs_wire_field field;
         qs_wire message;
         bool more;
         QS_TRY(qs_wire_next(&from, &field, &more));
         if (!more) break;
-        if (field.number == IR_VERSION) QS_TRY(qs__field_int(&field, "ir_version", &out->ir_version));
-        if (field.number == PRODUCER_NAME) QS_TRY(qs__field_name(&field, "producer_name", memory, &out->producer_name));
-        if (field.number == PRODUCER_VERSION) QS_TRY(qs__field_name(&field, "producer_version", memory, &out->producer_version));
-        if (field.number != OPSET_IMPORT && field.number != METADATA && field.number != GRAPH && field.number != FUNCTIONS) continue;
+        if (field.number == QS_FIELD_MODEL_IR) QS_TRY(qs__field_int(&field, "ir_version", &out->ir_version));
+        if (field.number == QS_FIELD_MODEL_PRODUCER) QS_TRY(qs__field_name(&field, "producer_name", memory, &out->producer_name));
+        if (field.number == QS_FIELD_MODEL_PRODUCER_VERSION)
+            QS_TRY(qs__field_name(&field, "producer_version", memory, &out->producer_version));
+        if (field.number != QS_FIELD_MODEL_OPSET && field.number != QS_FIELD_MODEL_METADATA && field.number != QS_FIELD_MODEL_GRAPH &&
+            field.number != QS_FIELD_MODEL_FUNCTION)
+            continue;
         QS_TRY(qs__field_message(&field, "a part of the model", &message));
-        if (field.number == GRAPH) *graph = message;
-        if (field.number == OPSET_IMPORT) QS_TRY(qs__opset_read(memory, message, &opset[out->opsets++]));
-        if (field.number == METADATA) QS_TRY(metadata_read(memory, message, &metadata[out->metadata_entries++]));
-        if (field.number == FUNCTIONS) {
+        if (field.number == QS_FIELD_MODEL_GRAPH) *graph = message;
+        if (field.number == QS_FIELD_MODEL_OPSET) QS_TRY(qs__opset_read(memory, message, &opset[out->opsets++]));
+        if (field.number == QS_FIELD_MODEL_METADATA) QS_TRY(metadata_read(memory, message, &metadata[out->metadata_entries++]));
+        if (field.number == QS_FIELD_MODEL_FUNCTION) {
             qs__function *read = &function[reader->functions];
             const char *key;
             QS_TRY(qs__function_read(&reader->place, message, read));
@@ -94,8 +96,8 @@ done:
 bool qs_onnx_recognise(const void *data, size_t bytes) {
     const uint8_t *head = data;
     /* ir_version first, a small number; behind it any other field of a model. */
-    return bytes >= 2 && head[0] == (IR_VERSION << 3) && head[1] >= 1 && head[1] < 64 &&
-           (bytes == 2 || ((head[2] & 7) != 3 && (head[2] & 7) != 4 && (head[2] & 7) < 6 && head[2] >= (PRODUCER_NAME << 3)));
+    return bytes >= 2 && head[0] == (QS_FIELD_MODEL_IR << 3) && head[1] >= 1 && head[1] < 64 &&
+           (bytes == 2 || ((head[2] & 7) != 3 && (head[2] & 7) != 4 && (head[2] & 7) < 6 && head[2] >= (QS_FIELD_MODEL_PRODUCER << 3)));
 }
 
 qs_status qs_onnx_open_bytes(const char *name, const void *data, size_t bytes, qs_onnx_model *out) {

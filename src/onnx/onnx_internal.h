@@ -3,8 +3,7 @@
 #ifndef QSYNC_ONNX_INTERNAL_H
 #define QSYNC_ONNX_INTERNAL_H
 
-#include "qsync/onnx.h"
-#include "qsync/protobuf.h"
+#include "qsync/onnx_fields.h"
 
 /* ---- Memory (memory.c) ------------------------------------------------------------------------------------------------- */
 
@@ -80,6 +79,8 @@ qs_onnx_extent qs__extent_subtract(const qs_onnx_extent *a, const qs_onnx_extent
 qs_onnx_extent qs__extent_multiply(const qs_onnx_extent *a, const qs_onnx_extent *b);
 /* Where b divides a for every N and L. */
 qs_onnx_extent qs__extent_divide(const qs_onnx_extent *a, const qs_onnx_extent *b);
+/* With 1 in place of N. */
+qs_onnx_extent qs__extent_of_one_sample(const qs_onnx_extent *extent);
 /* -1, 0 or 1 where a is below, equal to or above b for all N and L of at least 1; false where that depends on them. */
 bool qs__extent_compare(const qs_onnx_extent *a, const qs_onnx_extent *b, int *order);
 

@@ -8,23 +8,6 @@
 
 #include "onnx_internal.h"
 
-/* Field numbers of TensorProto. */
-enum {
-    DIMS = 1,
-    DATA_TYPE = 2,
-    SEGMENT = 3,
-    FLOAT_DATA = 4,
-    INT32_DATA = 5,
-    STRING_DATA = 6,
-    INT64_DATA = 7,
-    NAME = 8,
-    RAW_DATA = 9,
-    DOUBLE_DATA = 10,
-    UINT64_DATA = 11,
-    EXTERNAL_DATA = 13,
-    DATA_LOCATION = 14,
-};
-
 /* What a message says, before its parts are compared. */
 typedef struct tensor_fields {
     qs_wire wire;
@@ -55,8 +38,8 @@ static qs_status external_entry(const qs__place *place, qs_wire from, tensor_fie
         bool more;
         QS_TRY(qs_wire_next(&from, &field, &more));
         if (!more) break;
-        if (field.number == 1) QS_TRY(qs__field_name(&field, "a key of external data", place->memory, &key));
-        if (field.number == 2) QS_TRY(qs__field_name(&field, "a value of external data", place->memory, &value));
+        if (field.number == QS_FIELD_ENTRY_KEY) QS_TRY(qs__field_name(&field, "a key of external data", place->memory, &key));
+        if (field.number == QS_FIELD_ENTRY_VALUE) QS_TRY(qs__field_name(&field, "a value of external data", place->memory, &value));
     }
     if (strcmp(key, "location") == 0) out->location = value;
     if (strcmp(key, "offset") == 0) return decimal(key, value, &out->offset);
@@ -76,24 +59,24 @@ static qs_status fields_read(const qs__place *place, qs_wire from, tensor_fields
         if (!more) break;
         if (field.number < sizeof out->typed / sizeof *out->typed) out->typed[field.number]++;
         switch (field.number) {
-        case DIMS:
+        case QS_FIELD_TENSOR_DIMS:
             QS_TRY(qs__field_varints(&field, "an extent of a tensor", out->tensor.dim, QS_ONNX_MAX_RANK, &rank));
             break;
-        case DATA_TYPE:
+        case QS_FIELD_TENSOR_TYPE:
             QS_TRY(qs__field_int(&field, "a tensor's data_type", &out->type));
             break;
-        case NAME:
+        case QS_FIELD_TENSOR_NAME:
             QS_TRY(qs__field_name(&field, "a tensor's name", place->memory, &out->tensor.name));
             break;
-        case RAW_DATA:
+        case QS_FIELD_TENSOR_RAW:
             QS_TRY(qs__field_message(&field, "a tensor's raw_data", &out->raw));
             out->has_raw = true;
             break;
-        case EXTERNAL_DATA:
+        case QS_FIELD_TENSOR_EXTERNAL:
             QS_TRY(qs__field_message(&field, "a tensor's external_data", &message));
             QS_TRY(external_entry(place, message, out));
             break;
-        case DATA_LOCATION:
+        case QS_FIELD_TENSOR_LOCATION:
             QS_TRY(qs__field_int(&field, "a tensor's data_location", &location));
             if (location != 0 && location != 1) return qs_fail(QS_BAD_FILE, "data_location %" PRId64 ": 0 or 1", location);
             out->external = location == 1;
@@ -112,19 +95,19 @@ static int typed_field(qs_onnx_type type) {
     switch (type) {
     case QS_ONNX_FLOAT:
     case QS_ONNX_COMPLEX64:
-        return FLOAT_DATA;
+        return QS_FIELD_TENSOR_FLOATS;
     case QS_ONNX_DOUBLE:
     case QS_ONNX_COMPLEX128:
-        return DOUBLE_DATA;
+        return QS_FIELD_TENSOR_DOUBLES;
     case QS_ONNX_INT64:
-        return INT64_DATA;
+        return QS_FIELD_TENSOR_INT64S;
     case QS_ONNX_UINT32:
     case QS_ONNX_UINT64:
-        return UINT64_DATA;
+        return QS_FIELD_TENSOR_UINT64S;
     case QS_ONNX_STRING:
-        return STRING_DATA;
+        return QS_FIELD_TENSOR_STRINGS;
     default:
-        return INT32_DATA;
+        return QS_FIELD_TENSOR_INT32S;
     }
 }
 
@@ -226,8 +209,8 @@ done:
 static qs_status string_data(const qs__place *place, const tensor_fields *fields, size_t wanted, qs_onnx_tensor *out) {
     const char **texts;
     size_t count = 0;
-    if (fields->typed[STRING_DATA] != wanted)
-        return qs_fail(QS_BAD_FILE, "%zu texts in its data, %zu expected", fields->typed[STRING_DATA], wanted);
+    if (fields->typed[QS_FIELD_TENSOR_STRINGS] != wanted)
+        return qs_fail(QS_BAD_FILE, "%zu texts in its data, %zu expected", fields->typed[QS_FIELD_TENSOR_STRINGS], wanted);
     QS_TRY(qs__onnx_take(place->memory, wanted, sizeof *texts, &texts));
     for (qs_wire from = fields->wire;;) {
         qs_wire_field field;
@@ -235,7 +218,7 @@ static qs_status string_data(const qs__place *place, const tensor_fields *fields
         bool more;
         QS_TRY(qs_wire_next(&from, &field, &more));
         if (!more) break;
-        if (field.number != STRING_DATA) continue;
+        if (field.number != QS_FIELD_TENSOR_STRINGS) continue;
         QS_TRY(qs__field_message(&field, "a tensor's string_data", &text));
         QS_TRY(qs__onnx_copy_text(place->memory, text.at, (size_t)(text.end - text.at), &texts[count++]));
     }
@@ -245,7 +228,7 @@ static qs_status string_data(const qs__place *place, const tensor_fields *fields
 
 static qs_status data_find(const qs__place *place, const tensor_fields *fields, qs_onnx_tensor *out) {
     const size_t bytes = qs__tensor_bytes(out->type, out->count);
-    if (fields->typed[SEGMENT]) return qs_fail(QS_UNSUPPORTED, "a segment of a tensor: only whole tensors are read");
+    if (fields->typed[QS_FIELD_TENSOR_SEGMENT]) return qs_fail(QS_UNSUPPORTED, "a segment of a tensor: only whole tensors are read");
     if (fields->external && out->type != QS_ONNX_STRING) {
         size_t got;
         if (fields->length >= 0 && (uint64_t)fields->length != bytes)
@@ -261,9 +244,9 @@ static qs_status data_find(const qs__place *place, const tensor_fields *fields, 
     const int number = typed_field(out->type);
     const bool complex_numbers = out->type == QS_ONNX_COMPLEX64 || out->type == QS_ONNX_COMPLEX128;
     const size_t elements = (size_t)out->count * (complex_numbers ? 2 : 1);
-    if (number == STRING_DATA) return string_data(place, fields, elements, out);
-    if (number == FLOAT_DATA || number == DOUBLE_DATA)
-        return fixed_data(place, fields, number, number == FLOAT_DATA ? 4 : 8, elements, out);
+    if (number == QS_FIELD_TENSOR_STRINGS) return string_data(place, fields, elements, out);
+    if (number == QS_FIELD_TENSOR_FLOATS || number == QS_FIELD_TENSOR_DOUBLES)
+        return fixed_data(place, fields, number, number == QS_FIELD_TENSOR_FLOATS ? 4 : 8, elements, out);
     return varint_data(place, fields, number, qs_onnx_type_bits(out->type) == 4 ? (elements + 1) / 2 : elements, out);
 }
 
@@ -322,11 +305,12 @@ qs_status qs__sparse_read(const qs__place *place, qs_wire from, qs_onnx_tensor *
         bool more;
         QS_TRY(qs_wire_next(&from, &field, &more));
         if (!more) break;
-        if (field.number == 1 || field.number == 2) {
+        if (field.number == QS_FIELD_SPARSE_VALUES || field.number == QS_FIELD_SPARSE_INDICES) {
             QS_TRY(qs__field_message(&field, "a part of a sparse tensor", &message));
-            QS_TRY(qs__tensor_read(place, message, field.number == 1 ? &values : &indices));
+            QS_TRY(qs__tensor_read(place, message, field.number == QS_FIELD_SPARSE_VALUES ? &values : &indices));
         }
-        if (field.number == 3) QS_TRY(qs__field_varints(&field, "an extent of a sparse tensor", dense.dim, QS_ONNX_MAX_RANK, &rank));
+        if (field.number == QS_FIELD_SPARSE_DIMS)
+            QS_TRY(qs__field_varints(&field, "an extent of a sparse tensor", dense.dim, QS_ONNX_MAX_RANK, &rank));
     }
     if (rank > QS_ONNX_MAX_RANK)
         return qs_fail(QS_UNSUPPORTED, "sparse tensor \"%.64s\": %zu extents: at most %d", values.name, rank, QS_ONNX_MAX_RANK);

@@ -6,8 +6,9 @@
 Needs what make_exports.py needs, and onnx. For each FOLDER/MODEL.onnx that it made it writes FOLDER/MODEL.gradients, a safetensors file.
 Its tensors have the names of the file's initializers, and hold the norm of the gradient and then every stride-th element of it, in the
 file's order of values, where the stride is the next odd number from count / KEPT on. An initializer that PyTorch calls otherwise is known
-by its values, as they are or transposed; of two copies of one parameter the one with the parameter's name is told. "loss" and "seed" are
-one number each.
+by its values, as they are or transposed; of two copies of one parameter the one with the parameter's name is told. A matrix that the
+exporter turned and called onnx::MatMul_N has the name and the order of the module, which the import finds again. "loss" and "seed" are one
+number each.
 
 Inputs and labels come from the hash of make_step.py by their names and the seed. As there a seed is taken whose step keeps clear of
 branches.
@@ -93,7 +94,8 @@ def step(name, model, names, inputs, seed):
 
 
 def gradients_of(path, model):
-    """Gradients by the names and in the layouts of the file, and which initializers are no parameters."""
+    """Gradients by the names and in the layouts of the file, or of the module where the file lost them, and which initializers are no
+    parameters."""
     found, left, parameters = {}, [], dict(model.named_parameters())
     rows = [(one.name, onnx.numpy_helper.to_array(one)) for one in onnx.load(path).graph.initializer]
     rows = [(name, value) for name, value in rows if value.dtype == np.float32]
@@ -111,7 +113,8 @@ def gradients_of(path, model):
             fresh = [other for other in same if other not in used]
             if fresh:
                 used.add(fresh[0])
-                found[name] = same[fresh[0]]
+                turned = name.startswith("onnx::MatMul_")
+                found[fresh[0] if turned else name] = parameters[fresh[0]].grad if turned else same[fresh[0]]
         else:
             left.append(name)
     assert used == set(parameters), f"not in the file: {set(parameters) - used}"

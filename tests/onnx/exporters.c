@@ -84,6 +84,45 @@ TEST(files_of_the_new_exporter) {
     qs_onnx_imported_release(&fixed);
 }
 
+/* By the old exporter, which turned all matrices: each has the name beside its bias again, in the order [O,I] of the module. */
+TEST(files_of_the_old_exporter) {
+    static const char *const files[] = {"bert-span.onnx:length=8", "bert-tokens.onnx:length=8", "distilbert-class.onnx:length=8",
+                                        "vit.onnx"};
+    static const char *const inner[] = {
+        "model.bert.encoder.layer.1.intermediate.dense.weight", "model.bert.encoder.layer.0.intermediate.dense.weight",
+        "model.distilbert.transformer.layer.1.ffn.lin1.weight", "encoder.layers.encoder_layer_1.mlp.0.weight"};
+    const qs_shape shape = qs_shape_of(2, (int64_t)24, (int64_t)16);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        qs_onnx_imported out = imported(files[i]);
+        assert_true(qs_shape_equal(&tensor_that(&out, inner[i])->tensor.shape, &shape));
+        for (size_t t = 0; t < out.weights.count; t++)
+            assert_true(strncmp(out.weights.tensors[t].name, "onnx::", 6) != 0);
+        qs_onnx_imported_release(&out);
+    }
+}
+
+/* A turned matrix without a bias is called after its modules, a child of a Sequential says its parent again; a name that another tensor has
+ * is not given twice, and a node outside of modules gives none. */
+TEST(turned_matrices_without_bias) {
+    static const char *const nodes[] = {"/net/net.1/fc/MatMul", "/net/net.1/MatMul_2", "/MatMul", "/taken/MatMul", "MatMul_7"};
+    static const char *const names[] = {"net.1.fc.weight", "net.1.weight", "onnx::MatMul_9", "onnx::MatMul_9", "onnx::MatMul_9"};
+    static const float matrix[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+    const int64_t extent[] = {4, 2};
+    for (size_t i = 0; i < sizeof nodes / sizeof *nodes; i++) {
+        bytes graph = graph_begin(), node = node_of("MatMul", "a,onnx::MatMul_9", "y");
+        put_text(&node, 3, nodes[i]);
+        put_message(&graph, 5, tensor_of("onnx::MatMul_9", QS_ONNX_FLOAT, 2, extent, matrix, sizeof matrix));
+        put_message(&graph, 5, floats_of("taken.weight", 4, matrix));
+        put_message(&graph, 1, node_of("Mul", "x,taken.weight", "a"));
+        put_message(&graph, 1, node);
+        qs_onnx_imported out;
+        assert_ok(imported_bytes(model_of(graph, 8, 13), &out));
+        const qs_named_tensor *weights = tensor_that(&out, names[i]);
+        assert_float_equal(((const float *)weights->tensor.data)[1], i < 2 ? 2 : 1, 0);
+        qs_onnx_imported_release(&out);
+    }
+}
+
 /* 0, 1, ... of the samples: y gathers from x [N,4] in one row what stands `step` elements behind the sample before, or adds the number. */
 static qs_status imported_samples(int64_t step, qs_onnx_imported *out) {
     const int64_t extent[] = {1, 4}, columns[] = {0, 1, 2, 3};
@@ -125,5 +164,5 @@ TEST(numbers_of_samples) {
     qs_onnx_imported_release(&out);
 }
 
-TEST_MAIN(files_of_the_new_exporter, numbers_of_samples, positions_behind_the_first_rows, a_parameter_of_two_operators,
-          parameters_of_one_number, quotients_of_zero)
+TEST_MAIN(files_of_the_new_exporter, files_of_the_old_exporter, turned_matrices_without_bias, numbers_of_samples,
+          positions_behind_the_first_rows, a_parameter_of_two_operators, parameters_of_one_number, quotients_of_zero)

@@ -30,7 +30,7 @@ qs_status qs__array_load(const qs_onnx_tensor *tensor, qs__array *out) {
     QS_TRY(qs__array_make(tensor->type, tensor->count, out));
     if (out->symbol) {
         for (int64_t i = 0; i < tensor->count; i++)
-            out->symbol[i] = ((const qs_onnx_extent *)tensor->data)[tensor->uniform ? 0 : i];
+            out->symbol[i] = *qs_onnx_tensor_extent(tensor, i);
         return QS_OK;
     }
     return out->real ? qs_onnx_tensor_doubles(tensor, 0, tensor->count, out->real)

@@ -43,7 +43,7 @@ qs_status qs__extents(const qs__shaping *at, int input, const char *attribute, q
         for (int64_t i = 0; i < tensor->count; i++) {
             int64_t value;
             if (tensor->type == QS_ONNX_EXTENTS) {
-                memcpy(&out[i], (const char *)tensor->data + (tensor->uniform ? 0 : i) * (int64_t)sizeof *out, sizeof *out);
+                out[i] = *qs_onnx_tensor_extent(tensor, i);
                 continue;
             }
             if (!qs_onnx_type_is_integer(tensor->type))

@@ -98,7 +98,7 @@ static bool is_known(const qs__folding *folding, const qs_onnx_node *node) {
         const qs_onnx_value *value = &folding->value[node->output[k]];
         known = value->constant != NULL || value->extents != NULL;
         for (int64_t i = 0; known && value->extents && i < value->extents->count; i++)
-            known = qs_onnx_extent_is_known(&((const qs_onnx_extent *)value->extents->data)[value->extents->uniform ? 0 : i]);
+            known = qs_onnx_extent_is_known(qs_onnx_tensor_extent(value->extents, i));
     }
     return known;
 }

@@ -54,6 +54,7 @@ enum {
     QS__SAMPLEWISE = 2,          /* where axis 0 of the result is the batch, each sample's result comes from that sample's operands alone */
     QS__SHARES = 8,              /* the evaluator sets `data` to what is there already: no memory is made */
     QS__DEPENDS = 4,             /* of parameters: computed all the same, as weights that are stored in another form */
+    QS__SELECTS = 32,            /* every element of input 0 is compared with as many as the result has along the attribute "axis" */
     QS__SAYS_SHAPE = 16,         /* elements of the only input, or of those behind the first, say how large the result is */
 };
 

@@ -187,10 +187,10 @@ static qs_status shape_compress(const qs__shaping *at) {
     qs_onnx_extent taken = qs__extent_unknown;
     if (in->rank >= 0 && axis) QS_TRY(qs__axis(axis->i, in->rank, &along));
     if (condition && condition->type == QS_ONNX_BOOL && condition->count <= QS__MOST_ELEMENTS) {
-        const int64_t each = condition->uniform && condition->count > 1 ? condition->count : 1; /* one stands for all */
-        int64_t count = 0, value;
-        for (int64_t i = 0; i < condition->count; i += each) {
-            QS_TRY(qs_onnx_tensor_integers(condition, i, 1, &value));
+        int64_t count = 0, value, each;
+        const qs_onnx_tensor read = qs_onnx_tensor_distinct(condition, &each);
+        for (int64_t i = 0; i < read.count; i++) {
+            QS_TRY(qs_onnx_tensor_integers(&read, i, 1, &value));
             count += value * each;
         }
         taken = qs_onnx_extent_of(count);

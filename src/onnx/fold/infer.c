@@ -44,7 +44,6 @@ static qs_status value_set(qs__folding *folding, qs_onnx_value *value, const qs_
 
 /* An integer tensor whose elements are all fixed, of the type that the value has. */
 static qs_status fixed_tensor(qs__folding *folding, const qs_onnx_tensor *symbols, qs_onnx_type type, qs_onnx_tensor *out, bool *fixed) {
-    const qs_onnx_extent *extents = symbols->data;
     qs__array array;
     void *data;
     *fixed = false;
@@ -55,7 +54,7 @@ static qs_status fixed_tensor(qs__folding *folding, const qs_onnx_tensor *symbol
     qs_status status = QS_OK;
     for (int64_t i = 0; i < symbols->count; i++) {
         int64_t value;
-        if (!qs_onnx_extent_is_fixed(&extents[symbols->uniform ? 0 : i], &value)) goto done;
+        if (!qs_onnx_extent_is_fixed(qs_onnx_tensor_extent(symbols, i), &value)) goto done;
         if (array.real)
             array.real[i] = (double)value;
         else
@@ -104,17 +103,8 @@ static qs_status for_one_sample(qs__folding *folding, const qs_onnx_tensor *symb
     qs_onnx_tensor copy = *symbols;
     qs_onnx_extent *extents;
     QS_TRY(qs__onnx_take(folding->memory, (size_t)symbols->count, sizeof *extents, &extents));
-    for (int64_t i = 0; i < symbols->count; i++) {
-        const qs_onnx_extent *from = &((const qs_onnx_extent *)symbols->data)[symbols->uniform ? 0 : i];
-        extents[i] = *from;
-        if (!qs_onnx_extent_is_known(from)) continue;
-        qs_onnx_extent samples = {.term = {{0}, {0}}}, rest = *from; /* what N is a factor of, and what not */
-        for (int l = 0; l < 3; l++) {
-            samples.term[0][l] = from->term[1][l];
-            rest.term[1][l] = 0;
-        }
-        extents[i] = qs__extent_add(&samples, &rest);
-    }
+    for (int64_t i = 0; i < symbols->count; i++)
+        extents[i] = qs__extent_of_one_sample(qs_onnx_tensor_extent(symbols, i));
     copy.data = extents;
     copy.uniform = false;
     return fixed_tensor(folding, &copy, QS_ONNX_INT64, out, fixed);
@@ -160,10 +150,11 @@ static int64_t work_of(const qs__operator *row, const qs_onnx_tensor *tensor) {
     return handed_on || tensor->count > QS__MOST_ELEMENTS ? 0 : tensor->count;
 }
 
-/* Comparisons of a TopK: of each element with as many as are taken. */
-static int64_t work_of_selection(const qs_onnx_node *node, const qs_onnx_tensor *from, const qs_onnx_tensor *taken) {
+/* Comparisons of a selection: of each element with as many as are taken. */
+static int64_t work_of_selection(const qs_onnx_node *node, const qs__operator *row, const qs_onnx_tensor *from,
+                                 const qs_onnx_tensor *taken) {
     int64_t axis;
-    if (strcmp(node->op, "TopK") != 0 || from->rank < 1 || qs_onnx_attribute_int(node, "axis", -1, &axis) != QS_OK) return 0;
+    if (!(row->flags & QS__SELECTS) || from->rank < 1 || qs_onnx_attribute_int(node, "axis", -1, &axis) != QS_OK) return 0;
     return from->count * taken->dim[axis < 0 ? axis + from->rank : axis]; /* at most 2^26 */
 }
 
@@ -187,7 +178,7 @@ static qs_status evaluate(qs__folding *folding, const qs_onnx_node *node, const 
     const qs_status status = qs__compute(node, in, folding->memory, out);
     if (status == QS_UNSUPPORTED) return QS_OK; /* it stays a node */
     *done = status == QS_OK;
-    if (*done) folding->work += work_of_selection(node, in[0], &out[0]);
+    if (*done) folding->work += work_of_selection(node, row, in[0], &out[0]);
     return status;
 }
 

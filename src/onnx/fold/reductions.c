@@ -430,7 +430,7 @@ const qs__operator qs__rows_reductions[] = {
     {"ReduceLogSumExp", 1, 0, shape_reduce, reduce_log_sum_exp, 0, QS__SAMPLEWISE},
     {"ArgMax", 1, 0, shape_arg, evaluate_arg, 0, QS__SAMPLEWISE},
     {"ArgMin", 1, 0, shape_arg, evaluate_arg, 0, QS__SAMPLEWISE},
-    {"TopK", 1, 0, shape_top_k, evaluate_top_k, 0, 0},
+    {"TopK", 1, 0, shape_top_k, evaluate_top_k, 0, QS__SELECTS},
     {"CumSum", 11, 0, qs__shape_like, evaluate_cum_sum, 0, 0},
     {"Softmax", 1, 0, qs__shape_like, evaluate_softmax, 0, 0},
     {"LogSoftmax", 1, 0, qs__shape_like, evaluate_softmax, 0, 0},

@@ -253,12 +253,8 @@ static qs_status shape_non_zero(const qs__shaping *at) {
     const bool is_number = qs_onnx_type_is_integer(in->type) || qs_onnx_type_is_float(in->type);
     if (!in->constant || in->constant->type == QS_ONNX_EXTENTS || !is_number || in->constant->count > QS__MOST_ELEMENTS) return QS_OK;
     qs__array array;
-    int64_t found = 0, each = 1;
-    qs_onnx_tensor read = *in->constant;
-    if (read.uniform && read.count > 1) { /* one stands for all, however often it is asked */
-        each = read.count;
-        read.count = 1;
-    }
+    int64_t found = 0, each;
+    const qs_onnx_tensor read = qs_onnx_tensor_distinct(in->constant, &each);
     QS_TRY(qs__array_load(&read, &array));
     for (int64_t i = 0; i < array.count; i++)
         found += is_zero(&array, i) ? 0 : each;

@@ -378,8 +378,25 @@ static void with_numbers(qs__import *one, const qs__node *node, pair kind, qs__v
 
 /* ---- Two values ----------------------------------------------------------------------------------------------------------- */
 
-/* The wider value first. Repeats the narrower along axes of one index, seen in three groups of factors of which it has all or none: the
- * source of it in the shape `from`, and the shape that it comes to. */
+/* What is there of an image whose factors are seen as its axes of four, each of them there or not; false: they are no image's, or cut it
+ * otherwise. */
+static bool of_image(const qs__value *wide, const qs__layout *layout, const bool *has, qs_shape *part) {
+    static const int axis[] = {2, 3, 1}; /* in memory: height, width, channels */
+    int f = 1;
+    *part = qs_shape_of(4, (int64_t)1, (int64_t)1, (int64_t)1, (int64_t)1);
+    for (int i = 0; i < 3 && wide->shape.axes == 4; i++) {
+        const int first = f;
+        int64_t extent = 1;
+        for (; f < layout->factors && extent < wide->shape.dim[axis[i]] && has[f] == has[first]; f++)
+            extent *= layout->factor[f].extent;
+        if (extent != wide->shape.dim[axis[i]]) return false;
+        if (f > first && has[first]) part->dim[axis[i]] = extent;
+    }
+    return f == layout->factors && f > 1;
+}
+
+/* The wider value first. Repeats the narrower along axes of one index, seen as an image where the wider one is, else in three groups
+ * of factors of which it has all or none: the source of it in the shape `from`, and the shape that it comes to. */
 static int repeated(qs__import *one, const qs__value *wide, qs__value *narrow, qs_shape *from, qs_shape *shape) {
     qs__layout a = wide->layout, b = narrow->layout;
     int of[QS__MOST_FACTORS], order[QS__MOST_FACTORS], count = 0;
@@ -394,6 +411,11 @@ static int repeated(qs__import *one, const qs__value *wide, qs__value *narrow, q
         for (int i = 0; i < b.factors; i++)
             if (of[i] == f) order[count++] = i, has[f] = true;
     qs__arrange(one, narrow, order);
+    if (of_image(wide, &a, has, from)) {
+        *shape = wide->shape;
+        shape->dim[0] = 1;
+        return qs__seen_as(one, narrow, from);
+    }
     /* Runs of factors that are there, or are not. */
     int64_t extent[4] = {1, 1, 1, 1};
     bool there[4] = {false};
@@ -460,21 +482,11 @@ static void with_value(qs__import *one, const qs__node *node, pair kind, qs__val
     }
     if (kind == MULTIPLY && (is_narrower(y, x) || is_narrower(x, y))) {
         qs__value *wide = is_narrower(y, x) ? x : y, *narrow = wide == x ? y : x;
-        qs_shape from, shape = {0}, seen;
+        qs_shape from, shape = {0};
         qs__value as = *wide;
-        const int gate = repeated(one, wide, narrow, &from, &shape);
+        const int smaller = repeated(one, wide, narrow, &from, &shape);
         if (shape.axes == 0) return;
-        /* An image keeps its four axes. */
-        int source, smaller = gate;
-        if (wide->shape.axes == 4 && shape.axes == 3 && wide->shape.dim[1] == shape.dim[1]) {
-            const bool positions = from.dim[1] != shape.dim[1];
-            seen = qs_shape_of(4, (int64_t)1, positions ? (int64_t)1 : shape.dim[1], positions ? wide->shape.dim[2] : (int64_t)1,
-                               positions ? wide->shape.dim[3] : (int64_t)1);
-            smaller = qs__seen_as(one, narrow, &seen);
-            shape = wide->shape;
-        }
-        source = qs__seen_as(one, &as, &shape);
-        const int made = qs__make(one, "gate", NULL, 2, (int[]){source, smaller}, shape);
+        const int made = qs__make(one, "gate", NULL, 2, (int[]){qs__seen_as(one, &as, &shape), smaller}, shape);
         qs__flow(qs__made_by(one, node, 0), made, shape, &as.layout);
         return;
     }

@@ -30,12 +30,11 @@ static qs_status size_check(qs__import *one, int v) {
 
 /* Integers that depend on the batch or the length, for a batch of one. */
 static const qs_onnx_tensor *extents_fix(qs__import *one, const qs_onnx_tensor *symbols) {
-    const qs_onnx_extent *extent = symbols->data;
     qs_onnx_tensor *out = qs__keep_memory(one, 1, sizeof *out);
     int64_t *data = out ? qs__keep_memory(one, (size_t)symbols->count, sizeof *data) : NULL;
     if (!data) return NULL;
     for (int64_t i = 0; i < symbols->count; i++)
-        data[i] = qs_onnx_extent_at(&extent[symbols->uniform ? 0 : i], 1, one->length);
+        data[i] = qs_onnx_extent_at(qs_onnx_tensor_extent(symbols, i), 1, one->length);
     *out = *symbols;
     out->type = QS_ONNX_INT64;
     out->data = data;
@@ -53,10 +52,8 @@ static void value_load(qs__import *one, int v) {
     out->tensor = tensor;
     out->from = is->name;
     out->parameter = is->is_parameter;
-    for (int64_t i = 0; !is->constant && i < is->extents->count; i++) {
-        const qs_onnx_extent *extent = &((const qs_onnx_extent *)is->extents->data)[is->extents->uniform ? 0 : i];
-        out->of_batch = out->of_batch || extent->term[1][0] != 0 || extent->term[1][1] != 0 || extent->term[1][2] != 0;
-    }
+    for (int64_t i = 0; !is->constant && i < is->extents->count; i++)
+        out->of_batch = out->of_batch || qs_onnx_extent_has_batch(qs_onnx_tensor_extent(is->extents, i));
     out->number = is->is_number;
     out->layout = qs__layout_rows(tensor->rank, tensor->dim, false);
 }
@@ -517,6 +514,8 @@ static qs_status imported_at(const char *text, int64_t length, bool instead, qs_
     free(one->node);
     free(one->problem);
     free(one->shared);
+    qs__names_release(&one->named);
+    qs__names_release(&one->mangled);
     return status;
 }
 

@@ -9,7 +9,7 @@
 #define QSYNC_ONNX_IMPORT_H
 
 #include "layout.h"
-#include "qsync/onnx.h"
+#include "onnx_internal.h"
 #include "qsync/onnx_import.h"
 
 typedef enum qs__kind {
@@ -85,6 +85,7 @@ typedef struct qs__import {
     int problems, tables, shares;
     qs__problem *problem;
     qs__shared *shared;
+    qs__names named, mangled; /* values by their names, once somebody asks (torch.c) */
     qs__table table[QS__MOST_TABLES];
     int64_t length;     /* that the extent which varies is bound to */
     int learned;        /* the value that is; -1: not chosen */

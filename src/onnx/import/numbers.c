@@ -87,79 +87,6 @@ bool qs__evaluate(qs__import *one, const qs__node *node) {
     return one->status == QS_OK;
 }
 
-/* The name of a linear layer's matrix by its node's notes: the call's second argument is "%p_" and the path with underlines, and the path
- * of the module, with dots, stands in the scopes. */
-static bool torch_name(const qs_onnx_node *node, char name[QS_ONNX_MAX_NAME]) {
-    char mangled[QS_ONNX_MAX_NAME], argument[QS_ONNX_MAX_NAME];
-    const char *arguments = strstr(node->call, "aten.linear.default](args = ("), *second = arguments ? strstr(arguments, ", %p_") : NULL;
-    if (!second || memchr(arguments + strlen("aten.linear.default](args = ("), ',', (size_t)(second - arguments)) != (const void *)second)
-        return false;
-    second += strlen(", %p_");
-    const size_t length = strcspn(second, ",)");
-    if (length == 0 || length >= sizeof argument) return false;
-    memcpy(argument, second, length);
-    argument[length] = '\0';
-    bool found = false;
-    for (const char *at = strchr(node->scopes, '\''); at; at = strchr(at, '\'')) { /* 'a', 'a.b', ...: the longest that fits is the last */
-        const size_t bytes = strcspn(++at, "'");
-        if (bytes == 0 || bytes + 1 + length >= sizeof mangled || at[bytes] == '\0') {
-            at += bytes + (at[bytes] != '\0');
-            continue;
-        }
-        for (size_t i = 0; i < bytes; i++)
-            mangled[i] = (char)(at[i] == '.' ? '_' : at[i]);
-        if (bytes + 1 < length && memcmp(mangled, argument, bytes) == 0 && argument[bytes] == '_') {
-            snprintf(name, QS_ONNX_MAX_NAME, "%.*s.%s", (int)bytes, at, argument + bytes + 1);
-            found = true;
-        }
-        at += bytes + 1;
-    }
-    return found;
-}
-
-/* Whether a path is the text, where that has underlines in the places of dots, and nothing follows but an end of an argument. */
-static bool is_mangled(const char *path, const char *text) {
-    for (; *path; path++, text++)
-        if (*text != *path && !(*path == '.' && *text == '_')) return false;
-    return *text == ',' || *text == ')';
-}
-
-/* The same by the bias, the third argument, where the file has one: its name says where the dots are. */
-static void torch_name_by_bias(const qs__import *one, const qs_onnx_node *node, char name[QS_ONNX_MAX_NAME]) {
-    const char *weights = strstr(node->call, ", %p_"), *bias = weights ? strstr(weights + 1, ", %p_") : NULL;
-    if (!bias) return;
-    for (int v = 0; v < one->values; v++) {
-        const char *is = one->value[v].name;
-        const size_t stem = strlen(is) > 4 ? strlen(is) - 4 : 0; /* before "bias" */
-        if (stem == 0 || strcmp(is + stem, "bias") != 0 || !is_mangled(is, bias + strlen(", %p_"))) continue;
-        char found[QS_ONNX_MAX_NAME];
-        if (stem + sizeof "weight" > sizeof found) return;
-        snprintf(found, sizeof found, "%.*sweight", (int)stem, is);
-        if (!is_mangled(found, weights + strlen(", %p_"))) return;
-        memcpy(name, found, sizeof found);
-        return;
-    }
-}
-
-void qs__torch_weights(qs__import *one, const qs__node *node, qs__value *matrix) {
-    char name[QS_ONNX_MAX_NAME];
-    const char *called = matrix->from ? matrix->from : matrix->name;
-    if (!matrix->parameter || qs__rank(matrix) != 2 || strncmp(called, "val_", 4) != 0 || !torch_name(node->from, name)) return;
-    torch_name_by_bias(one, node->from, name);
-    static const int turned[] = {1, 0};
-    qs__value weights = *matrix;
-    qs__layout_transpose(&weights.layout, 2, turned);
-    const qs_onnx_tensor *tensor = qs__tensor_of(one, &weights);
-    char *kept = tensor ? qs__keep_memory(one, strlen(name) + 1, 1) : NULL;
-    if (!kept) return;
-    memcpy(kept, name, strlen(name) + 1);
-    matrix->from = kept;
-    matrix->tensor = tensor;
-    matrix->layout = qs__layout_rows(2, tensor->dim, false);
-    qs__layout_transpose(&matrix->layout, 2, turned);
-    qs__note(one, "matrices that the exporter turned and called val_N have the names and the order of the module again");
-}
-
 /* ---- Masks ---------------------------------------------------------------------------------------------------------------- */
 
 /* An input of integers that are all the same number. */
@@ -271,11 +198,14 @@ static bool gathers_own_sample(qs__import *one, const qs__node *node) {
 /* What both worlds say alike does not depend on the input. */
 static bool is_alike(qs__import *one, const qs_onnx_tensor *a, const qs_onnx_tensor *b) {
     double *values[2] = {NULL, NULL};
+    int64_t each[2];
+    qs_onnx_tensor of[2] = {qs_onnx_tensor_distinct(a, &each[0]), qs_onnx_tensor_distinct(b, &each[1])};
+    if (each[0] != each[1]) of[0] = *a, of[1] = *b; /* one of them is not uniform */
     bool same = a->type == b->type && a->count == b->count && a->type != QS_ONNX_STRING;
-    const int64_t count = a->uniform && b->uniform && a->count > 1 ? 1 : a->count; /* one stands for all, however many */
+    const int64_t count = of[0].count;
     for (int i = 0; i < 2 && same; i++) {
         qs__stick(one, qs_allocate((size_t)count, sizeof **values, &values[i]));
-        if (one->status == QS_OK) qs__stick(one, qs_onnx_tensor_doubles(i ? b : a, 0, count, values[i]));
+        if (one->status == QS_OK) qs__stick(one, qs_onnx_tensor_doubles(&of[i], 0, count, values[i]));
         same = one->status == QS_OK;
     }
     for (int64_t i = 0; i < count && same; i++)

@@ -145,22 +145,29 @@ void qs__import_Dropout(qs__import *one, const qs__node *node) {
     qs__flow(qs__made_by(one, node, 0), made, x.shape, &x.layout);
 }
 
-/* Repeats a value along axes of one index. What is new lies right behind the axes before it, as heads do that share their keys. */
-static void repeat_beside(qs__import *one, const qs__node *node, qs__value *x, int rank, const int64_t *extent) {
+/* Repeats a value along axes of one index. What is new lies behind the axes before it, as heads do that share their keys; of four axes it
+ * lies as in an image, whose channels are the last. */
+static void repeat(qs__import *one, const qs__node *node, qs__value *x, int rank, const int64_t *extent) {
+    static const int image[] = {0, 2, 3, 1};
+    const bool is_image = rank == 4;
+    qs_shape narrow;
+    if (is_image) qs__bring_image(one, x, &narrow);
     qs__value wide = *x;
-    for (int a = 0; a < rank; a++) {
+    int place = 1;
+    for (int i = 1; i < rank && one->status == QS_OK; i++) { /* axis 0 is the batch */
+        const int a = is_image ? image[i] : i;
+        const qs__axis_parts *parts = &wide.layout.axis[a];
+        for (int k = 0; k < parts->count; k++)
+            if (parts->at[k] >= place) place = parts->at[k] + 1;
         if (qs__extent(x, a) == extent[a]) continue;
-        int place = 1;
-        for (int before = 0; before < a; before++)
-            for (int i = 0; i < wide.layout.axis[before].count; i++)
-                if (wide.layout.axis[before].at[i] >= place) place = wide.layout.axis[before].at[i] + 1;
-        if (wide.layout.axis[a].count > 0 || wide.layout.factors == QS__MOST_FACTORS) {
+        if (parts->count > 0 || wide.layout.factors == QS__MOST_FACTORS) {
             qs__refuse_node(one, "it repeats axis %d of %lld indices", a, (long long)qs__extent(x, a));
             return;
         }
         qs__layout_add(&wide.layout, a, place);
-        wide.layout.factor[place].extent = extent[a];
+        wide.layout.factor[place++].extent = extent[a];
     }
+    if (is_image) wide.shape = qs_shape_of(4, (int64_t)1, extent[1], extent[2], extent[3]);
     const qs__value out = qs__repeated_as(one, &wide, x);
     qs__flow(qs__made_by(one, node, 0), out.source, out.shape, &out.layout);
 }
@@ -188,25 +195,7 @@ void qs__import_Expand(qs__import *one, const qs__node *node) {
         if (!qs__evaluate(one, node)) qs__refuse_node(one, "it repeats numbers");
         return;
     }
-    if (rank < 2 || rank > 4) {
-        repeat_beside(one, node, &x, rank, extent);
-        return;
-    }
-    const bool image = rank == 4;
-    qs_shape shape = qs_shape_of(rank, (int64_t)1, extent[image ? 1 : rank - 1], image ? extent[2] : extent[1], extent[3]), from = shape;
-    if (image) {
-        qs__bring_image(one, &x, &from);
-    } else {
-        qs__bring_rows(one, &x);
-        for (int a = 1; a < rank; a++)
-            from.dim[a] = qs__extent(&x, rank - a);
-    }
-    const int source = qs__seen_as(one, &x, &from), made = qs__make(one, "expand", NULL, 1, &source, shape);
-    if (image) qs__set(one, made, "width", (double)shape.dim[3]);
-    if (rank > 2) qs__set(one, made, "height", (double)shape.dim[2]);
-    qs__set(one, made, "channels", (double)shape.dim[1]);
-    const qs__layout layout = image ? qs__image_like(&x, extent[1], 2, extent + 2) : qs__rows_like(&x, rank, extent);
-    qs__flow(qs__made_by(one, node, 0), made, shape, &layout);
+    repeat(one, node, &x, rank, extent);
 }
 
 /* Blocks of channels become pixels, or pixels channels: axes cut and put in another order. */

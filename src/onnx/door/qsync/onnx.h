@@ -83,6 +83,10 @@ QS_API qs_status qs_onnx_tensor_floats(const qs_onnx_tensor *tensor, int64_t fir
 QS_API qs_status qs_onnx_tensor_doubles(const qs_onnx_tensor *tensor, int64_t first, int64_t count, double *out);
 /* Integers and bools as int64 (uint64 by its bits); QS_USAGE for others. */
 QS_API qs_status qs_onnx_tensor_integers(const qs_onnx_tensor *tensor, int64_t first, int64_t count, int64_t *out);
+/* The tensor without what it repeats: of a uniform one its first element alone, as a list, else the tensor as it is. *each: how many
+ * elements of the tensor one of the result stands for. What is counted or compared element by element asks for it, so that a file of few
+ * bytes cannot ask for much work. */
+QS_API qs_onnx_tensor qs_onnx_tensor_distinct(const qs_onnx_tensor *tensor, int64_t *each);
 /* "float [64,3,7,7]" into a buffer of QS_ONNX_SHAPE_TEXT bytes; returns it. */
 #define QS_ONNX_SHAPE_TEXT 224
 QS_API const char *qs_onnx_tensor_text(const qs_onnx_tensor *tensor, char text[QS_ONNX_SHAPE_TEXT]);
@@ -102,8 +106,12 @@ QS_API bool qs_onnx_extent_equal(const qs_onnx_extent *a, const qs_onnx_extent *
 QS_API bool qs_onnx_extent_is_fixed(const qs_onnx_extent *extent, int64_t *value);
 /* True where it is just N. */
 QS_API bool qs_onnx_extent_is_batch(const qs_onnx_extent *extent);
+/* True where it is known and N is in it. */
+QS_API bool qs_onnx_extent_has_batch(const qs_onnx_extent *extent);
 /* Its value for a batch and a length. */
 QS_API int64_t qs_onnx_extent_at(const qs_onnx_extent *extent, int64_t batch, int64_t length);
+/* Element `index` of a tensor of extents. */
+QS_API const qs_onnx_extent *qs_onnx_tensor_extent(const qs_onnx_tensor *tensor, int64_t index);
 /* "12", "N", "4 N L + 1", "?" into text[96]; returns it. */
 #define QS_ONNX_EXTENT_TEXT 96
 QS_API const char *qs_onnx_extent_text(const qs_onnx_extent *extent, char text[QS_ONNX_EXTENT_TEXT]);
