@@ -66,6 +66,7 @@ qs_status synthetic_cases(synthetic_costs *costs, const qs_graph *graph, const q
                                   .mode = QS_MODE_TRAIN,
                                   .job = job,
                                   .half = qs_class_half(class_),
+                                  .joins = costs->profile->joins,
                                   .lookup = synthetic_lookup,
                                   .context = costs};
     qs_recipe recipe[MOST_RECIPES];
@@ -161,6 +162,7 @@ static qs_status class_profile(const qs_graph *graph, const qs_class *class_, co
                                qs_class_profile *out) {
     synthetic_costs costs = {.device = device, .profile = out};
     *out = (qs_class_profile){.threads = class_->threads,
+                              .joins = device->joins,
                               .speed = class_->speed,
                               .step_overhead_us = 0.5,
                               .iteration_overhead_us = 20,

@@ -15,6 +15,7 @@ typedef struct synthetic_device {
     double fp32, half, int8; /* operations a microsecond */
     double bytes;            /* a microsecond */
     int64_t memory_limit;    /* 0: none */
+    bool joins;              /* as qs_device_joins */
 } synthetic_device;
 
 /* A class profile under construction; `profile` outlives it. */

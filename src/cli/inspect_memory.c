@@ -92,6 +92,7 @@ static qs_status lower(const memory_question *question, lowered *out) {
                                   .recipe = out->recipe,
                                   .half = qs_class_half(&out->cluster.class_[0]),
                                   .tensors = &out->tensors,
+                                  .joins = qs_device_joins(out->device),
                                   .lookup = qs_lookup_device,
                                   .context = out->device};
     if (out->tensors.recomputed) QS_TRY(qs_schedule_kept_bytes(&lowering, &out->kept_bytes));

@@ -64,6 +64,7 @@ typedef struct qs__backend {
     double (*peak)(void *state, const qs_format *format); /* NULL: not known */
     /* NULL: the backend is one device, which is there. */
     qs_status (*list)(int capacity, qs_device_listing *out, int *count);
+    bool joins;                   /* qs_device_joins */
     const qs__stage *stage;       /* NULL: memory of the host, and everything is done when a call returns */
     const qs__group *group;       /* NULL: what lies in several devices is added up by the host */
     const qs__recorder *recorder; /* NULL: kernels are run one by one */

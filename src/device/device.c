@@ -317,6 +317,10 @@ struct qs_recording {
     void *state;
 };
 
+bool qs_device_joins(const qs_device *device) {
+    return device->backend->joins;
+}
+
 qs_records qs_device_records(const qs_device *device) {
     const qs__recorder *recorder = device->backend->recorder;
     return recorder ? recorder->records(device->state) : QS_RECORDS_NEVER;

@@ -43,13 +43,37 @@ const qs_parameter *qs_graph_parameter(const qs_graph *graph, int node, qs_role 
     return NULL;
 }
 
-int qs_graph_fused_relu(const qs_graph *graph, int node) {
-    const qs_op *op = graph->node[node].op;
-    if (!op || !op->norm || !op->beside) return -1;
+/* The relu that is a node's only reader; -1: there is none. */
+static int relu_behind(const qs_graph *graph, int node) {
     if (graph->node[node].consumers != 1) return -1;
     for (int reader = node + 1; reader < graph->nodes; reader++) /* the first one found is the only one */
         for (int i = 0; i < graph->node[reader].inputs; i++)
             if (graph->node[reader].input[i] == node) return graph->node[reader].op->behind_norm ? reader : -1;
+    return -1;
+}
+
+int qs_graph_fused_relu(const qs_graph *graph, int node) {
+    const qs_op *op = graph->node[node].op;
+    return op && op->norm && op->beside ? relu_behind(graph, node) : -1;
+}
+
+int qs_graph_joined_relu(const qs_graph *graph, int node) {
+    const qs_op *op = graph->node[node].op;
+    return op && op->does_relu ? relu_behind(graph, node) : -1;
+}
+
+/* Its forward pass takes what is added to the result. */
+static bool takes_residual(const qs_node *node) {
+    const qs_pass *pass = node->op && node->op->norm && !node->op->norm->quantized ? qs_op_pass(node->op, "forward") : NULL;
+    for (int i = 0; pass && i < pass->operands; i++)
+        if (pass->operand[i].source == QS_FROM_RESIDUAL) return true;
+    return false;
+}
+
+int qs_graph_joined_norm(const qs_graph *graph, int node) {
+    const qs_node *one = &graph->node[node];
+    for (int i = 0; one->op && one->op->does_relu && one->inputs == 2 && i < 2; i++)
+        if (graph->node[one->input[i]].consumers == 1 && takes_residual(&graph->node[one->input[i]])) return one->input[i];
     return -1;
 }
 

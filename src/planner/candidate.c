@@ -12,6 +12,7 @@ double qs__candidate_time_allowed(const qs_candidate *candidate, double best_us)
 
 qs_lowering qs__candidate_lowering(const qs_candidate *candidate, int class_index) {
     const qs_class *one = &candidate->cluster->class_[class_index];
+    const qs_class_profile *profile = qs_profile_class(candidate->profile, one->name);
     return (qs_lowering){.graph = candidate->graph,
                          .batch = candidate->batch[class_index],
                          .mode = QS_MODE_TRAIN,
@@ -19,8 +20,9 @@ qs_lowering qs__candidate_lowering(const qs_candidate *candidate, int class_inde
                          .recipe = candidate->bound[class_index],
                          .half = qs_class_half(one),
                          .tensors = &candidate->class_[class_index].tensors,
+                         .joins = profile->joins,
                          .lookup = qs_lookup_profile,
-                         .context = (void *)qs_profile_class(candidate->profile, one->name)};
+                         .context = (void *)profile};
 }
 
 bool qs__is_adjustable(const qs_candidate *candidate, int node) {

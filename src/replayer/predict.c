@@ -79,6 +79,7 @@ static qs_status class_lower(const qs__predictor *one, int c) {
                                   .recipe = work->recipe,
                                   .half = qs_class_half(&one->cluster->class_[c]),
                                   .tensors = work->tensors,
+                                  .joins = work->profile->joins,
                                   .lookup = qs_lookup_profile,
                                   .context = (void *)work->profile};
     QS_TRY(qs_schedule_lower(&lowering, &work->schedule));

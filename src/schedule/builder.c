@@ -18,7 +18,7 @@ qs_status qs__buffer_make(qs_schedule_draft *draft, int slot, qs_category catego
 }
 
 qs_gradient qs__gradient_after(const qs_schedule_draft *draft, int edge) {
-    if (edge < 0 || draft->build.reading) return (qs_gradient){.buffer = -1};
+    if (edge < 0 || draft->build.reading) return qs__no_gradient();
     const int n = edge / QS_MAX_INPUTS, input = edge % QS_MAX_INPUTS;
     if (n == draft->build.node) return draft->build.gradient[input];
     return draft->segment[qs__backward_segment(draft, n)]->gradient[input];

@@ -57,7 +57,8 @@ bool qs__value_delivers(const qs_schedule_draft *draft, int node) {
 
 bool qs__gradient_may_deliver(const qs_schedule_draft *draft, int node) {
     const int edge = draft->topology.last[node], reader = edge / QS_MAX_INPUTS;
-    if (edge < 0 || draft->topology.before[edge] >= 0 || qs__is_alias(&draft->in, reader) || qs__value_tensor(draft, node)) return false;
+    if (edge < 0 || draft->topology.before[edge] >= 0 || qs__hands_gradient_on(&draft->in, reader) || qs__value_tensor(draft, node))
+        return false;
     return edge % QS_MAX_INPUTS == 0 && can_deliver(qs_op_pass(draft->graph->node[reader].op, "backward"));
 }
 

@@ -52,9 +52,9 @@ static qs_status segment_build(qs_schedule_draft *draft, int index) {
     build->node = build->phase == QS_FORWARD ? index : build->phase == QS_BACKWARD ? 2 * nodes - 1 - index : -1;
     build->steps = build->mades = build->gradient_copies = 0;
     build->again = build->reading = false;
-    build->rounded = (qs_gradient){.buffer = -1};
+    build->rounded = qs__no_gradient();
     for (int i = 0; i < QS_MAX_INPUTS; i++)
-        build->gradient[i] = (qs_gradient){.buffer = -1};
+        build->gradient[i] = qs__no_gradient();
     if (build->phase == QS_FORWARD) return qs__forward_emit(draft, build->node);
     if (draft->in.mode == QS_MODE_EVALUATION) return QS_OK;
     if (build->phase == QS_UPDATE) return qs__update_emit(draft);
@@ -72,7 +72,7 @@ static bool step_same(const qs_draft_step *a, const qs_draft_step *b) {
 }
 
 static bool gradient_same(qs_gradient a, qs_gradient b) {
-    return a.buffer == b.buffer && a.owned == b.owned && a.rounded == b.rounded;
+    return a.buffer == b.buffer && a.second == b.second && a.owned == b.owned && a.rounded == b.rounded;
 }
 
 static bool segment_same(const qs_segment *one, const qs_build *build) {

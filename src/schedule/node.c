@@ -7,6 +7,16 @@
 
 /* ---- Gradients of values ---- */
 
+/* The backward pass of the node adds up its gradient's last two parts as it reads them, so nothing has to write the sum. */
+static bool adds_up_itself(const qs_schedule_draft *draft, int node) {
+    const qs_op *op = draft->graph->node[node].op;
+    const qs_pass *pass = op ? qs_op_pass(op, "backward") : NULL;
+    if (!draft->in.joins || !pass || qs__hands_gradient_on(&draft->in, node) || qs__value_tensor(draft, node)) return false;
+    for (int i = 0; i < pass->operands; i++)
+        if (pass->operand[i].source == QS_FROM_SECOND_GRADIENT) return true;
+    return false;
+}
+
 /* Adds a reader's contribution, in a format of its own, to the gradient of one of its inputs. */
 static qs_status contribute(qs_schedule_draft *draft, int reader, int input, const qs_format *format, qs_gradient given) {
     const int value = draft->graph->node[reader].input[input];
@@ -22,11 +32,15 @@ static qs_status contribute(qs_schedule_draft *draft, int reader, int input, con
         qs__conversion_make(&pending, value, 0, &draft->cast, &attributes);
         qs__pending_bind(&pending, QS_SRC, shape, format, given.buffer, 0);
         qs__pending_bind(&pending, QS_DST, shape, wanted, converted, 0);
-        given = (qs_gradient){.buffer = converted, .owned = true};
+        given = (qs_gradient){.buffer = converted, .second = -1, .owned = true};
         QS_TRY(qs__step_emit(draft, &pending));
     }
     draft->build.gradient[input] = given;
     if (before.buffer < 0) return QS_OK;
+    if (draft->topology.after[qs__edge(reader, input)] < 0 && adds_up_itself(draft, value)) {
+        draft->build.gradient[input] = (qs_gradient){.buffer = before.buffer, .second = given.buffer};
+        return QS_OK;
+    }
     int sum = before.buffer;
     if (!before.owned)
         QS_TRY(qs__buffer_make(draft, QS_SLOT_DIFF_SUM + input, QS_ACTIVATION_GRADIENTS, qs_tensor_bytes(&shape, wanted), value, "diff",
@@ -36,7 +50,7 @@ static qs_status contribute(qs_schedule_draft *draft, int reader, int input, con
     qs__pending_bind(&pending, QS_SRC, shape, wanted, before.buffer, 0);
     qs__pending_bind(&pending, QS_SRC2, shape, wanted, given.buffer, 0);
     qs__pending_bind(&pending, QS_DST, shape, wanted, sum, 0);
-    draft->build.gradient[input] = (qs_gradient){.buffer = sum, .owned = true};
+    draft->build.gradient[input] = (qs_gradient){.buffer = sum, .second = -1, .owned = true};
     return qs__step_emit(draft, &pending);
 }
 
@@ -60,12 +74,27 @@ static qs_status unused_running(qs_schedule_draft *draft, int n, const qs_parame
 
 /* ---- Operands ---- */
 
-/* Binds one operand of a pass as it is declared, factors of products excepted. `gradient`: the format of input gradients; gradient_buffer
- * receives theirs by input. */
-static qs_status operand_bind(qs_schedule_draft *draft, qs_pending *pending, const qs_pass_operand *operand, const qs_format *gradient,
-                              int *gradient_buffer) {
+/* What a device may join to a pass: the other part of a gradient that nobody has added up; what the sum `n` adds to a normalisation. Absent
+ * where nothing is joined. */
+static qs_status joined_bind(qs_schedule_draft *draft, qs_pending *pending, int n, const qs_pass_operand *operand) {
+    const qs_shape shape = qs_graph_shape(draft->graph, n, draft->in.batch);
+    const int norm = qs__joined_norm(&draft->in, n);
+    if (operand->source == QS_FROM_SECOND_GRADIENT) {
+        const int second = qs__gradient_of(draft, n).second;
+        if (second >= 0) qs__pending_bind(pending, operand->role, shape, draft->facts[n].value, second, 0);
+        return QS_OK;
+    }
+    if (norm < 0) return QS_OK;
+    qs_copy added;
+    QS_TRY(qs__input_as(draft, n, draft->graph->node[n].input[0] == norm, &added));
+    return qs__copy_bind(draft, pending, operand->role, shape, &added, 0);
+}
+
+/* Binds one operand of a pass as it is declared, factors of products excepted: of the step's node, or of a sum that is joined to it.
+ * `gradient`: the format of input gradients; gradient_buffer receives theirs by input. */
+static qs_status operand_bind(qs_schedule_draft *draft, qs_pending *pending, int n, const qs_pass_operand *operand,
+                              const qs_format *gradient, int *gradient_buffer) {
     const qs_schedule *frame = draft->frame;
-    const int n = pending->node;
     const qs_node *node = &draft->graph->node[n];
     const bool forward = draft->build.phase == QS_FORWARD;
     const qs_role role = operand->role;
@@ -80,6 +109,7 @@ static qs_status operand_bind(qs_schedule_draft *draft, qs_pending *pending, con
         qs__pending_bind(pending, role, qs_shape_of(1, (int64_t)1), format, place.buffer, 0);
         return QS_OK;
     }
+    if (operand->source == QS_FROM_SECOND_GRADIENT || operand->source == QS_FROM_RESIDUAL) return joined_bind(draft, pending, n, operand);
     if (!qs_graph_operand_shape(draft->graph, n, operand, draft->in.batch, &shape)) return QS_OK; /* a bias that the node has not */
     switch (operand->source) {
     case QS_FROM_INPUT: {
@@ -108,8 +138,8 @@ static qs_status operand_bind(qs_schedule_draft *draft, qs_pending *pending, con
         const qs_attributes attributes = qs__attributes_of(&draft->in, n);
         const int slot = role == QS_MASK ? QS_SLOT_MASK : role == QS_MEAN ? QS_SLOT_MEAN : QS_SLOT_SPREAD;
         if (operand->optional && (draft->in.mode == QS_MODE_EVALUATION || !qs_op_keeps(node->op, &attributes, operand))) return QS_OK;
-        place.buffer = qs__number(draft, n, slot);
-        if (operand->source == QS_TO_BACKWARD && !draft->build.again) /* kept, and written again with the same bits */
+        place.buffer = qs__number(draft, draft->topology.root[n], slot); /* made by the sum where that does a relu */
+        if (operand->source == QS_TO_BACKWARD && !draft->build.again)    /* kept, and written again with the same bits */
             QS_TRY(qs__buffer_make(draft, slot, QS_TRANSIENT_ACTIVATIONS, qs_tensor_bytes(&shape, format), n, qs_role_name(role), NULL,
                                    &place.buffer));
         break;
@@ -222,7 +252,7 @@ static qs_status product_emit(qs_schedule_draft *draft, int n, const qs_pass *pa
             const qs_format *codes = qs__factor_quantizer(recipe, gemm, 0)->format;
             *gradient = codes->kind == QS_KIND_INTEGER ? draft->facts[node->input[operand->of]].value : codes;
         }
-        QS_TRY(operand_bind(draft, &pending, operand, *gradient, gradient_buffer));
+        QS_TRY(operand_bind(draft, &pending, n, operand, *gradient, gradient_buffer));
     }
     QS_TRY(factors_measure(draft, n, pass));
     /* Sums over the samples know no shift groups of channels. Bias gradients must know that samples were transformed. */
@@ -242,7 +272,29 @@ static qs_status pass_emit(qs_schedule_draft *draft, int n, const qs_pass *pass,
     qs__pending_make(&pending, n, draft->graph->node[n].op, pass, &attributes);
     for (int i = 0; i < pass->operands; i++)
         if (pass->operand[i].source != QS_STEP_OF && pass->operand[i].source != QS_GROUPS_OF)
-            QS_TRY(operand_bind(draft, &pending, &pass->operand[i], draft->facts[n].value, gradient_buffer));
+            QS_TRY(operand_bind(draft, &pending, n, &pass->operand[i], draft->facts[n].value, gradient_buffer));
+    return qs__step_emit(draft, &pending);
+}
+
+/* A normalisation and the sum behind it in one pass: what it reads, parameters and statistics are the normalisation's; what it adds, the
+ * result and what stands beside that are the sum's. The value between them is in no memory. */
+static qs_status joined_emit(qs_schedule_draft *draft, int sum, int norm) {
+    const qs_pass *pass = qs__forward_pass(&draft->in, norm);
+    const qs_attributes behind = qs__attributes_of(&draft->in, sum);
+    qs_attributes attributes = draft->graph->node[norm].attributes;
+    qs_pending pending;
+    attributes.relu = behind.relu;
+    attributes.ceiling = behind.ceiling;
+    qs__pending_make(&pending, norm, draft->graph->node[norm].op, pass, &attributes);
+    for (int i = 0; i < pass->operands; i++) {
+        const qs_pass_operand *operand = &pass->operand[i];
+        const bool of_sum = operand->source == QS_FROM_RESIDUAL || operand->source == QS_TO_OUTPUT || operand->source == QS_ABSMAX_OF ||
+                            operand->role == QS_MASK;
+        if (operand->source == QS_STEP_OF) continue;
+        draft->build.node = of_sum ? sum : norm; /* buffers are numbered by it */
+        QS_TRY(operand_bind(draft, &pending, draft->build.node, operand, NULL, NULL));
+    }
+    draft->build.node = sum;
     return qs__step_emit(draft, &pending);
 }
 
@@ -251,13 +303,15 @@ qs_status qs__forward_emit(qs_schedule_draft *draft, int n) {
     if (!node->op) return qs__value_round(draft, n);
     if (node->op->evaluation_only && draft->in.mode != QS_MODE_EVALUATION)
         return qs_fail(QS_UNSUPPORTED, "operator %s: a %s is there for evaluation only, it does not train", node->name, node->op->name);
-    if (qs__is_alias(&draft->in, n)) return QS_OK;
+    if (qs__is_alias(&draft->in, n) || qs__joined_sum(&draft->in, n) >= 0) return QS_OK;
     if (node->op->kind != QS_FIXED) {
         const qs_shape shape = qs_graph_shape(draft->graph, n, draft->in.batch);
         int value = -1;
         QS_TRY(qs__buffer_make(draft, QS_SLOT_VALUE, QS_TRANSIENT_ACTIVATIONS, qs_tensor_bytes(&shape, draft->facts[n].value), n, "dst",
                                NULL, &value));
     }
+    const int norm = qs__joined_norm(&draft->in, n);
+    if (norm >= 0) return joined_emit(draft, n, norm);
     const qs_pass *pass = qs__forward_pass(&draft->in, n);
     const qs_format *gradient = NULL;
     if (pass->product) QS_TRY(qs__transforms_check(draft, n));
@@ -299,7 +353,7 @@ static qs_status backward_emit(qs_schedule_draft *draft, int n, const qs_pass *p
         }
     for (int i = 0; i < node->inputs; i++)
         if (gradient_buffer[i] >= 0 && input_is_wanted(draft, n, i))
-            QS_TRY(contribute(draft, n, i, format, (qs_gradient){.buffer = gradient_buffer[i], .owned = true}));
+            QS_TRY(contribute(draft, n, i, format, (qs_gradient){.buffer = gradient_buffer[i], .second = -1, .owned = true}));
     return QS_OK;
 }
 
@@ -316,7 +370,7 @@ qs_status qs__backward_emit(qs_schedule_draft *draft, int n) {
         return backward_emit(draft, n, first ? weights : input, false);
     }
     const qs_pass *pass = qs_op_pass(node->op, "backward");
-    if (pass && !qs__is_alias(&draft->in, n)) return backward_emit(draft, n, pass, false);
+    if (pass && !qs__hands_gradient_on(&draft->in, n)) return backward_emit(draft, n, pass, false);
     /* Operators without a backward pass (add, flatten) and other names of their input hand their gradient to every input as it is. */
     qs_gradient given = qs__gradient_of(draft, n);
     given.owned = given.owned && node->inputs == 1;

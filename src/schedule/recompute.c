@@ -91,9 +91,9 @@ static void node_start(qs_build *build, int node, qs_phase phase) {
     build->node = node;
     build->phase = phase;
     build->gradient_copies = 0;
-    build->rounded = (qs_gradient){.buffer = -1};
+    build->rounded = qs__no_gradient();
     for (int i = 0; i < QS_MAX_INPUTS; i++)
-        build->gradient[i] = (qs_gradient){.buffer = -1};
+        build->gradient[i] = qs__no_gradient();
 }
 
 qs_status qs__recompute_emit(qs_schedule_draft *draft, int node) {

@@ -72,6 +72,7 @@ typedef struct qs_copy {
 /* The gradient of a value after a reader's contribution. */
 typedef struct qs_gradient {
     int buffer;               /* -1: none yet */
+    int second;               /* what the pass that reads the gradient adds to it, where it can; -1: nothing */
     bool owned;               /* no other reader: sums may be formed in place */
     const qs_format *rounded; /* every value is one of this format; NULL: not known */
 } qs_gradient;
@@ -93,6 +94,11 @@ typedef struct qs_topology {
     int *last;            /* (nodes) the last contribution to its gradient; -1: none */
     int *bucket_of;       /* (parameters) the bucket that this gradient, written last, completes; -1: none */
 } qs_topology;
+
+/* Nobody contributed yet. */
+static inline qs_gradient qs__no_gradient(void) {
+    return (qs_gradient){.buffer = -1, .second = -1};
+}
 
 /* ---- Segments ---- */
 
@@ -316,9 +322,14 @@ void qs__topology_release(qs_topology *topology);
 qs_status qs__buckets_make(const qs_lowering *in, qs_schedule *frame, int *bucket_of);
 qs_status qs__frame_make(const qs_lowering *in, qs_schedule **out);
 bool qs__is_alias(const qs_lowering *in, int node);
+/* Has no backward pass of its own either: the gradient of its output is that of its input. */
+bool qs__hands_gradient_on(const qs_lowering *in, int node);
+/* The normalisation whose forward pass a sum does, in the same pass, on devices that join the two, and the other way around; -1: none. */
+int qs__joined_norm(const qs_lowering *in, int sum);
+int qs__joined_sum(const qs_lowering *in, int norm);
 /* The forward pass of a node in this mode. */
 const qs_pass *qs__forward_pass(const qs_lowering *in, int node);
-/* A node's attributes in its cases: a normalisation takes over those of the relu that it does. */
+/* A node's attributes in its cases: a normalisation or a sum takes over those of the relu that it does. */
 qs_attributes qs__attributes_of(const qs_lowering *in, int node);
 /* A backward pass of a node writes something that is wanted: the gradient of a parameter, or of an input that needs one. */
 bool qs__pass_is_wanted(const qs_schedule_draft *draft, int n, const qs_pass *pass);

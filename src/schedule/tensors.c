@@ -164,7 +164,7 @@ qs_status qs__gradient_round(qs_schedule_draft *draft, int node) {
                           .packed = -1,
                           .counts = qs_counts_offset_gradient(draft->graph, node)};
     QS_TRY(round_emit(draft, &one));
-    draft->build.rounded = (qs_gradient){to, true, tensor->gradient.format};
+    draft->build.rounded = (qs_gradient){to, -1, true, tensor->gradient.format};
     return QS_OK;
 }
 

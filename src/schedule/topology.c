@@ -13,18 +13,45 @@ static int fused_relu(const qs_lowering *in, int node) {
     return in->tensors && in->tensors->value ? -1 : qs_graph_fused_relu(in->graph, node);
 }
 
-/* Operators that move no data hand on their input's buffer, and so does a relu that the normalisation before it does; operators that act in
- * training only (dropout) do outside it. */
+/* Tensors that are rounded are rounded one by one here, too. */
+static bool is_joining(const qs_lowering *in) {
+    return in->joins && in->mode == QS_MODE_TRAIN && !(in->tensors && in->tensors->value);
+}
+
+/* The relu that the sum before it does in its forward pass; -1: none. */
+static int joined_relu(const qs_lowering *in, int node) {
+    return is_joining(in) ? qs_graph_joined_relu(in->graph, node) : -1;
+}
+
+int qs__joined_norm(const qs_lowering *in, int sum) {
+    const int *block = in->tensors ? in->tensors->recomputed : NULL;
+    const int norm = is_joining(in) ? qs_graph_joined_norm(in->graph, sum) : -1;
+    return norm >= 0 && block && block[norm] != block[sum] ? -1 : norm;
+}
+
+int qs__joined_sum(const qs_lowering *in, int norm) {
+    for (int n = norm + 1; is_joining(in) && in->graph->node[norm].consumers == 1 && n < in->graph->nodes; n++)
+        for (int i = 0; i < in->graph->node[n].inputs; i++)
+            if (in->graph->node[n].input[i] == norm) return qs__joined_norm(in, n) == norm ? n : -1;
+    return -1;
+}
+
+/* Operators that move no data hand on their input's buffer, and so does a relu that the normalisation or the sum before it does; operators
+ * that act in training only (dropout) do outside it. */
 bool qs__is_alias(const qs_lowering *in, int node) {
     const qs_node *one = &in->graph->node[node];
     if (!one->op) return false;
     if (one->op->alias || (one->op->training_only && in->mode == QS_MODE_EVALUATION)) return true;
-    return one->inputs == 1 && fused_relu(in, one->input[0]) == node;
+    return one->inputs == 1 && (fused_relu(in, one->input[0]) == node || joined_relu(in, one->input[0]) == node);
+}
+
+bool qs__hands_gradient_on(const qs_lowering *in, int node) {
+    return qs__is_alias(in, node) && joined_relu(in, in->graph->node[node].input[0]) != node;
 }
 
 qs_attributes qs__attributes_of(const qs_lowering *in, int node) {
     qs_attributes attributes = in->graph->node[node].attributes;
-    const int relu = fused_relu(in, node);
+    const int fused = fused_relu(in, node), relu = fused >= 0 ? fused : joined_relu(in, node);
     if (relu < 0) return attributes;
     attributes.relu = true;
     attributes.ceiling = in->graph->node[relu].attributes.ceiling;

@@ -74,7 +74,7 @@ const qs__program *qs__main(const qs__present *present) {
 }
 
 static qs_status training_lower(const qs__setting *setting, const qs__present *present, int length, int64_t batch, qs__program *out) {
-    const qs__formats formats = {present->recipe, qs_class_half(setting->class_), &present->tensors};
+    const qs__formats formats = {present->recipe, qs_class_half(setting->class_), &present->tensors, qs_device_joins(setting->device)};
     const qs__kernels kernels = {setting->device, present->class_plan};
     QS_TRY(qs__program_lower(setting->lengths.graph[length], setting->job, &formats, QS_MODE_TRAIN, batch, &kernels, out));
     if (batch != present->batch[setting->rank] || !present->class_plan) return QS_OK;

@@ -79,6 +79,7 @@ qs_status qs__program_lower(const qs_graph *graph, const qs_job *job, const qs__
                                   .recipe = formats->recipe,
                                   .half = formats->half,
                                   .tensors = formats->tensors,
+                                  .joins = formats->joins,
                                   .lookup = lookup_planned,
                                   .context = &pass};
     return qs_schedule_lower(&lowering, &out->schedule);
@@ -288,6 +289,7 @@ qs_status qs__plan_check_schedule(const qs_class_plan *plan, int length, const q
                                   .recipe = formats->recipe,
                                   .half = formats->half,
                                   .tensors = formats->tensors,
+                                  .joins = formats->joins,
                                   .lookup = lookup_plan,
                                   .context = pass.context};
     qs_schedule *planned = NULL;

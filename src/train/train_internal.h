@@ -79,6 +79,7 @@ typedef struct qs__formats {
     const qs_recipe *const *recipe; /* (nodes) NULL: fp32 everywhere */
     const qs_format *half;
     const qs_tensor_table *tensors; /* NULL: fp32 */
+    bool joins;                     /* as qs_device_joins says */
 } qs__formats;
 /* Whose kernels run: the device's, those that a class's plan names. */
 typedef struct qs__kernels {

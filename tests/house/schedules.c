@@ -32,6 +32,13 @@ static void place_print(const qs_place *place) {
     printf(" %d+%zu", place->buffer, place->offset);
 }
 
+/* What passes have only where a device joins them, and did not have when rows were recorded: printed where it is there. */
+static bool is_left_out(const qs_case *one, int i) {
+    const qs_source source = one->pass->operand[i].source;
+    if (one->operand[i].format) return false;
+    return source == QS_FROM_RESIDUAL || source == QS_FROM_SECOND_GRADIENT || (one->op->does_relu && one->operand[i].role == QS_MASK);
+}
+
 static void schedule_print(const qs_schedule *schedule) {
     static const char *const kinds[] = {"kernel", "reduce-start", "reduce-wait"};
     for (int s = 0; s < schedule->steps; s++) {
@@ -40,7 +47,7 @@ static void schedule_print(const qs_schedule *schedule) {
                (unsigned long long)step->stream, step->bucket, step->conversion, step->case_text ? step->case_text : "-",
                step->kernel[0] ? step->kernel : "-");
         for (int i = 0; i < (step->kind == QS_STEP_KERNEL ? step->case_.operands : 1); i++)
-            place_print(&step->place[i]);
+            if (step->kind != QS_STEP_KERNEL || !is_left_out(&step->case_, i)) place_print(&step->place[i]);
         printf(" scratch");
         place_print(&step->scratch);
         printf("\n");

@@ -34,6 +34,7 @@ static inline void synthetic_mix(synthetic_costs *one, const qs_graph *graph, co
                                   .job = job,
                                   .recipe = list,
                                   .half = qs_class_half(class_),
+                                  .joins = one->profile->joins,
                                   .lookup = synthetic_lookup,
                                   .context = one};
     qs_schedule *schedule = lower(&lowering);

@@ -48,13 +48,13 @@ static void mix_check(scene *one, qs__bound *bound, int mix, tightness *time, ti
     qs_prediction_release(&prediction);
 }
 
-static void every_constraint(bool trouble, double time_wanted, double memory_wanted) {
+static void every_constraint(unsigned kind, double time_wanted, double memory_wanted) {
     tightness time = {.least = 1}, memory = {.least = 1};
     uint64_t number = 100;
     for (int s = 0; s < SCENES; s++) {
         scene one;
         qs__bound *bound = NULL;
-        scene_next(&one, &number, 2, 12, trouble);
+        scene_next(&one, &number, 2, 12, kind);
         assert_ok(qs__bound_create(&one.candidate, SCENE_WEAK, one.limit_us, &bound));
         for (int i = 0; i < MIXES; i++)
             mix_check(&one, bound, (int)(qs_random_bits(number, (uint64_t)i) % (uint32_t)scene_mixes(&one)), &time, &memory);
@@ -67,23 +67,28 @@ static void every_constraint(bool trouble, double time_wanted, double memory_wan
 }
 
 TEST(constraints) {
-    every_constraint(false, 0.85, 0.75);
+    every_constraint(0, 0.85, 0.75);
 }
 
 TEST(constraints_in_trouble) {
-    every_constraint(true, 0.75, 0.75);
+    every_constraint(SCENE_TROUBLE, 0.75, 0.75);
+}
+
+/* Of joined passes the bound leaves out what relus do in their backward parts. */
+TEST(constraints_of_joined_passes) {
+    every_constraint(SCENE_JOINS, 0.85, 0.75);
 }
 
 /* ---- The optimum ------------------------------------------------------------------------------------------------------------------ */
 
-static void below_the_optimum(bool trouble, bool limited, double least_reached) {
+static void below_the_optimum(unsigned kind, bool limited, double least_reached) {
     uint64_t number = 500;
     double sum = 0, worst = 0;
     int reached = 0;
     for (int s = 0; s < SCENES; s++) {
         scene one;
         double bound;
-        scene_next(&one, &number, 3, LARGEST, trouble);
+        scene_next(&one, &number, 3, LARGEST, kind);
         if (limited) scene_limit(&one, 0.1 + 0.8 * scene_dice(number, 4));
         assert_ok(qs__bound_of_class(&one.candidate, SCENE_WEAK, one.limit_us, &bound));
         const double optimum = scene_optimum(&one), gap = (optimum - bound) / optimum;
@@ -100,13 +105,18 @@ static void below_the_optimum(bool trouble, bool limited, double least_reached) 
 }
 
 TEST(optimum) {
-    below_the_optimum(false, false, 0.75);
-    below_the_optimum(false, true, 0.6);
+    below_the_optimum(0, false, 0.75);
+    below_the_optimum(0, true, 0.6);
 }
 
 TEST(optimum_in_trouble) {
-    below_the_optimum(true, false, 0.2);
-    below_the_optimum(true, true, 0.2);
+    below_the_optimum(SCENE_TROUBLE, false, 0.2);
+    below_the_optimum(SCENE_TROUBLE, true, 0.2);
+}
+
+TEST(optimum_of_joined_passes) {
+    below_the_optimum(SCENE_JOINS, false, 0.5);
+    below_the_optimum(SCENE_JOINS, true, 0.5);
 }
 
 /* Each class's bound holds alone, so their sum over devices does. */
@@ -147,4 +157,5 @@ TEST(optimum_beside_pins) {
     assert_true(higher > SCENES / 2); /* what is pinned low counts */
 }
 
-TEST_MAIN(constraints, constraints_in_trouble, optimum, optimum_in_trouble, optimum_over_two_classes, optimum_beside_pins)
+TEST_MAIN(constraints, constraints_in_trouble, constraints_of_joined_passes, optimum, optimum_in_trouble, optimum_of_joined_passes,
+          optimum_over_two_classes, optimum_beside_pins)

@@ -47,6 +47,11 @@ TEST(exhaustion_in_trouble) {
     as_by_exhaustion(SCENE_TROUBLE, true);
 }
 
+TEST(exhaustion_of_joined_passes) {
+    as_by_exhaustion(SCENE_JOINS, false);
+    as_by_exhaustion(SCENE_JOINS | SCENE_TROUBLE, true);
+}
+
 TEST(exhaustion_of_larger_models) {
     uint64_t number = 1000;
     for (int s = 0; s < LARGE_SCENES; s++) {
@@ -89,4 +94,5 @@ TEST(too_large) {
     scene_end(&one);
 }
 
-TEST_MAIN(exhaustion, exhaustion_in_trouble, exhaustion_of_larger_models, exhaustion_over_two_classes, exhaustion_beside_pins, too_large)
+TEST_MAIN(exhaustion, exhaustion_in_trouble, exhaustion_of_joined_passes, exhaustion_of_larger_models, exhaustion_over_two_classes,
+          exhaustion_beside_pins, too_large)

@@ -18,7 +18,8 @@ enum { SCENE_BATCH = 16, SCENE_MOST = 32, SCENE_WEAK = 1, SCENE_CLASSES = 3 };
 enum {
     SCENE_TROUBLE = 1, /* costs that depend on caches, host slowdown and noise */
     SCENE_LATE = 2,    /* the training class is the late one, the more the longer the other computes */
-    SCENE_TWO = 4      /* a second weak class, of two ranks */
+    SCENE_TWO = 4,     /* a second weak class, of two ranks */
+    SCENE_JOINS = 8    /* devices of weak classes join passes */
 };
 
 typedef struct scene {
@@ -101,6 +102,7 @@ static inline void scene_devices(scene *one) {
         one->device[d].half *= (d ? 0.5 + scene_dice(key, 2) : 1) / 100;
         one->device[d].int8 /= 100;
         one->device[d].bytes *= (d ? 0.5 + scene_dice(key, 3) : 1) / 100;
+        one->device[d].joins = d > 0 && one->kind & SCENE_JOINS;
     }
     if (one->kind & SCENE_LATE) one->device[0].fp32 /= 4;
 }

@@ -120,6 +120,7 @@ static void exactly_those_of_all_plans(void **state) {
         if (number % 4 == 0) recipe[2].forward.dst = qs_format_of("fp32");
         qs_lowering lowering = lowering_of(graph, &job, (qs_mode)(number % 7 % 3), list);
         lowering.half = qs_format_of(number % 3 ? "bf16" : "fp16");
+        lowering.joins = number % 2;
         for (int p = 0; p < plans; p++) {
             for (int i = 0, left = p; i < adjustable; i++, left /= 3)
                 list[node[i]] = &recipe[left % 3];
@@ -159,6 +160,7 @@ static void none_of_a_random_plan_is_missing(void **state) {
         const qs_recipe **list = calloc((size_t)graph->nodes, sizeof *list);
         const qs_job job = stub_job(4);
         qs_lowering lowering = lowering_of(graph, &job, QS_MODE_TRAIN, list);
+        lowering.joins = m % 2;
         for (uint64_t p = 0; p < RANDOM_PLANS; p++) {
             for (int n = graph->samples.inputs; n < graph->nodes; n++)
                 list[n] = &recipe[qs_random_bits(p, (uint64_t)n) % 3];

@@ -24,6 +24,7 @@ static twin twin_make(const qs_graph *graph, const qs_job *job, qs_mode mode, ui
     one.list = random_recipes(graph, number, &one.own);
     one.lowering = lowering_of(graph, job, mode, one.list);
     one.lowering.half = qs_format_of(number % 2 ? "bf16" : "fp32");
+    one.lowering.joins = number % 4 < 2;
     one.lowering.tensors = one.tensors = number % 3 ? random_recompute(graph, number) : NULL;
     assert_ok(qs_schedule_draft_create(&one.lowering, &one.draft));
     return one;

@@ -23,6 +23,7 @@ TEST(invariants) {
         const qs_job job = random_job(number);
         qs_lowering lowering = lowering_of(graph, &job, (qs_mode)(number % 3), list);
         lowering.half = qs_format_of(number % 2 ? "bf16" : "fp32");
+        lowering.joins = number % 4 < 2;
         qs_schedule *schedule = lower(&lowering);
         schedule_check(schedule, graph, &job);
         qs_schedule_release(schedule);
@@ -39,7 +40,8 @@ TEST(gradients_are_finite) {
         qs_graph *graph = random_graph(number);
         const qs_recipe **list = random_recipes(graph, number, &own);
         const qs_job job = stub_job(2);
-        const qs_lowering lowering = lowering_of(graph, &job, QS_MODE_TRAIN, list);
+        qs_lowering lowering = lowering_of(graph, &job, QS_MODE_TRAIN, list);
+        lowering.joins = number % 2;
         qs_schedule *schedule = lower(&lowering);
         runner run = runner_make(schedule, graph);
         const double loss = runner_run(&run, graph->samples.target.classes, QS_UPDATE);

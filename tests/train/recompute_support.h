@@ -37,8 +37,8 @@ static inline void batch_draw(qs_executor *executor, const qs_schedule *schedule
     free(label);
 }
 
-/* STEPS steps under a recipe; `blocks` as qs_recompute_list has them. */
-static inline outcome steps_take(const bench *here, const qs_graph *graph, const char *recipe_name, const char *blocks) {
+/* STEPS steps under a recipe; `blocks` as qs_recompute_list has them, `joins` as qs_lowering. */
+static inline outcome steps_take(const bench *here, const qs_graph *graph, const char *recipe_name, const char *blocks, bool joins) {
     qs_recipe recipe;
     const qs_recipe **all = calloc((size_t)graph->nodes, sizeof *all);
     qs_class_plan plan = {.class_name = "one"};
@@ -60,6 +60,7 @@ static inline outcome steps_take(const bench *here, const qs_graph *graph, const
                                   .recipe = all,
                                   .half = qs_format_of(strcmp(recipe_name, "fp32") ? "bf16" : "fp32"),
                                   .tensors = &table,
+                                  .joins = joins,
                                   .lookup = qs_lookup_device,
                                   .context = here->device};
     assert_ok(qs_schedule_lower(&lowering, &schedule));
@@ -109,10 +110,10 @@ static inline void bits_compare(const char *backend, const char *comm_name, cons
     qs_graph *graph = NULL;
     bench_open(&here, backend, comm_name, model, batch);
     assert_ok(qs_model_build(model, NULL, &graph));
-    outcome kept = steps_take(&here, graph, recipe, "no");
+    outcome kept = steps_take(&here, graph, recipe, "no", false);
     const char *const some[2] = {"all", block};
     for (int i = 0; i < 2; i++) {
-        outcome again = steps_take(&here, graph, recipe, some[i]);
+        outcome again = steps_take(&here, graph, recipe, some[i], false);
         for (int k = 0; k < 3; k++) {
             assert_true(kept.bytes[k] == again.bytes[k]);
             if (memcmp(kept.buffer[k], again.buffer[k], kept.bytes[k]) != 0)

@@ -96,7 +96,7 @@ qs_status qs__relax_minimum_create(const qs__relaxation *relaxation, qs__relax_m
     QS_GOTO(qs_allocate((size_t)relaxation->buckets, sizeof *one->active, &one->active));
     QS_GOTO(qs_allocate(nodes, sizeof *one->format, &one->format));
     for (int n = relaxation->graph->samples.inputs; n < (int)nodes; n++) {
-        if (qs__relax_alias(relaxation->graph, n)) continue;
+        if (qs__relax_alias(relaxation, n)) continue;
         stage *now = &one->stage[one->stages++];
         stage_make(relaxation, n, waiting, &count, now);
         now->first = states;

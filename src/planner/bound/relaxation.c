@@ -102,7 +102,7 @@ static void adjustable_bytes(qs__relaxation *one, int n) {
 static void dependent_bytes(qs__relaxation *one, int n) {
     const int input = one->graph->node[n].input[0];
     const qs_shape shape = shape_of(one, input);
-    const bool writes = one->needed[n] && one->needed[input] && backward_of(one, n) && !qs__relax_alias(one->graph, n);
+    const bool writes = one->needed[n] && one->needed[input] && backward_of(one, n) && !qs__relax_alias(one, n);
     const qs_norm *norm = one->graph->node[n].op ? one->graph->node[n].op->norm : NULL;
     for (int f = 0; f < one->formats; f++) {
         const double bytes = aligned(qs_tensor_bytes(&shape, one->format[f]));
@@ -149,7 +149,7 @@ typedef struct waiting {
 /* The last reader's contribution is the gradient at first; a second one makes it a sum of its own. Operators without a backward pass hand
  * the same buffer to all their inputs. */
 static void contribute(const qs__relaxation *relax, waiting *one, int n) {
-    const bool handed_on = qs__relax_alias(relax->graph, n) || (!qs__is_adjustable(relax->candidate, n) && !backward_of(relax, n));
+    const bool handed_on = qs__relax_alias(relax, n) || (!qs__is_adjustable(relax->candidate, n) && !backward_of(relax, n));
     for (int i = 0; i < relax->graph->node[n].inputs; i++) {
         const int value = relax->graph->node[n].input[i];
         if (!relax->needed[value]) continue;
@@ -204,7 +204,7 @@ static qs_status memory_find(qs__relaxation *one) {
     QS_TRY(qs_allocate(nodes, sizeof *one->fixed_bytes, &one->fixed_bytes));
     qs_graph_gradients(graph, one->needed);
     for (int n = 0; n < graph->nodes; n++) {
-        one->root[n] = qs__relax_alias(graph, n) ? one->root[graph->node[n].input[0]] : n;
+        one->root[n] = qs__relax_alias(one, n) ? one->root[graph->node[n].input[0]] : n;
         for (int i = 0; i < graph->node[n].inputs; i++)
             one->last[one->root[graph->node[n].input[i]]] = n;
     }
@@ -223,9 +223,13 @@ qs_status qs__relax_fill(const qs_candidate *candidate, int class_index, qs__rel
     one->graph = candidate->graph;
     one->class_ = class_;
     one->class_index = class_index;
+    one->joins = qs_profile_class(candidate->profile, candidate->cluster->class_[class_index].name)->joins;
     if (!has_tables) {
         QS_TRY(formats_find(one));
         QS_TRY(qs_allocate(nodes, sizeof *one->allowed, &one->allowed));
+        QS_TRY(qs_allocate(nodes, sizeof *one->joined, &one->joined));
+        for (int n = 0; one->joins && n < (int)nodes; n++)
+            if (qs_graph_joined_norm(one->graph, n) >= 0) one->joined[qs_graph_joined_norm(one->graph, n)] = true;
         QS_TRY(qs__relax_time(one));
         QS_TRY(memory_find(one)); /* behind time, which finds the persistent bytes */
     }
@@ -259,5 +263,6 @@ void qs__relax_release(qs__relaxation *one) {
     free(one->fixed_bytes);
     free(one->gradient);
     free(one->allowed);
+    free(one->joined);
     *one = (qs__relaxation){0};
 }

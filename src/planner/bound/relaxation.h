@@ -38,6 +38,8 @@ typedef struct qs__relaxation {
     const qs_graph *graph;
     const qs_candidate_class *class_;
     int class_index;
+    bool joins;   /* qs_device_joins of the class's device */
+    bool *joined; /* (nodes) a normalisation that the sum behind it may do: its value is in no memory */
     int formats;
     const qs_format *format[QS__FORMATS]; /* that values may have; fp32 first */
     int widest[QS__FORMATS][QS__FORMATS];
@@ -83,9 +85,12 @@ void qs__relax_release(qs__relaxation *relaxation);
 static inline int qs__cell(const qs__relaxation *one, int in, int recipe, int out) {
     return (in * one->class_->recipes + recipe) * one->formats + out;
 }
-/* Whether a node's value is only another name of its input's. */
-static inline bool qs__relax_alias(const qs_graph *graph, int n) {
-    return n > 0 && qs_graph_is_name(graph, n);
+/* Whether a node's value is only another name of its input's, as the value of a relu is that a device joins to the sum before it: what that
+ * relu does in its backward part is left out here, which a bound from below may do. */
+static inline bool qs__relax_alias(const qs__relaxation *one, int n) {
+    if (n == 0) return false;
+    const qs_node *node = &one->graph->node[n];
+    return qs_graph_is_name(one->graph, n) || (one->joins && node->inputs == 1 && qs_graph_joined_relu(one->graph, node->input[0]) == n);
 }
 /* Place in the tables by recipe and format. */
 static inline size_t qs__relax_at(const qs__relaxation *one, int node, int recipe, int out) {

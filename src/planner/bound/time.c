@@ -51,12 +51,20 @@ static qs_status step_price(sweep *one, const qs_draft_step *from, double *us) {
     return QS_OK;
 }
 
+/* The node whose value it is, or one whose value has the same format. */
+static int value_of(const qs__relaxation *relax, int n) {
+    while (qs__relax_alias(relax, n) || relax->joined[n])
+        n = relax->graph->node[n].input[0];
+    return n;
+}
+
 /* ---- Recording --------------------------------------------------------------------------------------------------------------- */
 
 /* A node's value has the format that its forward kernel writes; the loss is fp32. */
 static qs_status format_note(sweep *one, int n) {
     const qs_node *node = &one->out->graph->node[n];
     const qs_draft_step *step = NULL;
+    if (one->out->joined[n]) return QS_OK; /* node_record knows */
     if (node->op->kind == QS_FIXED) {
         one->format[n] = 0;
         return QS_OK;
@@ -79,13 +87,12 @@ static qs_status node_record(sweep *one, int n) {
     const qs_draft_step *step = NULL;
     double own = 0, shared = 0, kernels = 0, us;
     int in = -1;
-    if (!graph->node[n].op || qs__relax_alias(graph, n)) return QS_OK;
+    if (!graph->node[n].op || qs__relax_alias(relax, n)) return QS_OK;
     for (int i = 0; i < graph->node[n].inputs; i++) {
-        int value = graph->node[n].input[i];
-        while (qs__relax_alias(graph, value))
-            value = graph->node[value].input[0];
+        const int value = value_of(relax, graph->node[n].input[i]);
         in = i == 0 || one->format[value] == in ? one->format[value] : relax->formats;
     }
+    if (relax->joined[n]) one->format[n] = in;
     const bool mixed = in == relax->formats;
     const int recipe = one->recipe[n], out = one->format[n], cell = qs__cell(relax, in, recipe, out);
     const size_t at = (size_t)n * (size_t)relax->cells + (size_t)cell, kernels_at = qs__relax_at(relax, n, recipe, out);
@@ -131,7 +138,7 @@ static qs_status node_set(sweep *one, int n, int recipe) {
         one->recipe[n] = recipe;
         for (int i = 0; i < change.segments && status == QS_OK; i++) {
             const int forward = change.segment[i].segment;
-            if (forward > 0 && forward < graph->nodes && !qs__relax_alias(graph, forward)) status = format_note(one, forward);
+            if (forward > 0 && forward < graph->nodes && !qs__relax_alias(one->out, forward)) status = format_note(one, forward);
         }
         for (int i = 0; i < change.segments && status == QS_OK; i++) {
             const int segment = change.segment[i].segment, seen = segment < graph->nodes ? segment : 2 * graph->nodes - 1 - segment;
@@ -257,7 +264,7 @@ static qs_status sweeps_run(sweep *one) {
     const qs_graph *graph = relax->graph;
     const int nodes = graph->nodes, recipes = relax->class_->recipes;
     for (int n = graph->samples.inputs; n < nodes; n++)
-        if (!qs__relax_alias(graph, n)) QS_TRY(format_note(one, n));
+        if (!qs__relax_alias(relax, n)) QS_TRY(format_note(one, n));
     for (int n = graph->samples.inputs; n < nodes; n++)
         QS_TRY(node_record(one, n));
     for (int pair = 0; pair < recipes * recipes; pair++) {
@@ -273,7 +280,7 @@ static qs_status sweeps_run(sweep *one) {
         qs_schedule_keep(one->schedule);
     }
     for (int n = graph->samples.inputs; n < nodes; n++)
-        if (!qs__relax_alias(graph, n)) node_complete(one, n);
+        if (!qs__relax_alias(relax, n)) node_complete(one, n);
     return QS_OK;
 }
 
@@ -302,7 +309,7 @@ qs_status qs__relax_time(qs__relaxation *relax) {
     QS_GOTO(qs_schedule_draft_create(&lowering, &one.schedule));
     for (int n = graph->samples.inputs; n < graph->nodes; n++) {
         one.format[n] = -1;
-        for (int i = 0; i < graph->node[n].inputs && !qs__relax_alias(graph, n); i++)
+        for (int i = 0; i < graph->node[n].inputs && !qs__relax_alias(relax, n); i++)
             relax->readers[graph->node[n].input[i]]++;
     }
     QS_GOTO(buckets_find(&one));

@@ -169,6 +169,7 @@ static qs_status schedule_make(bench *one) {
                                   .recipe = one->recipes,
                                   .half = storage_of(&one->recipe, one->device),
                                   .tensors = &one->tensors,
+                                  .joins = qs_device_joins(one->device),
                                   .lookup = qs_lookup_device,
                                   .context = one->device};
     return qs_schedule_lower(&lowering, &one->schedule);

@@ -111,6 +111,7 @@ qs_status qs__mix_lower(const qs__setting *setting, qs__cases *cases, const unsi
                                   .recipe = recipe,
                                   .half = qs_class_half(setting->class_),
                                   .tensors = &tensors,
+                                  .joins = qs_device_joins(setting->device),
                                   .lookup = qs__cases_lookup,
                                   .context = cases};
     status = qs_schedule_lower(&lowering, out);
@@ -159,8 +160,12 @@ static qs_status mix_add(const qs__setting *setting, qs__cases *cases, const uns
 
 qs_status qs__mixes_list(const qs__setting *setting, qs__cases *cases, qs__mixes *out) {
     const qs_graph *graph = setting->graph;
-    const qs_lowering lowering = {
-        .graph = graph, .batch = setting->job->batch, .mode = QS_MODE_TRAIN, .job = setting->job, .half = qs_class_half(setting->class_)};
+    const qs_lowering lowering = {.graph = graph,
+                                  .batch = setting->job->batch,
+                                  .mode = QS_MODE_TRAIN,
+                                  .job = setting->job,
+                                  .half = qs_class_half(setting->class_),
+                                  .joins = qs_device_joins(setting->device)};
     qs_case_plans plans = {0};
     unsigned char *choice = NULL;
     qs_status status = QS_OK;

@@ -129,6 +129,7 @@ static qs_status program_lower(const qs__setting *setting, const qs_recipe *reci
                                   .job = setting->job,
                                   .recipe = out->bound,
                                   .half = evaluates ? qs_format_of("fp32") : qs_class_half(setting->class_),
+                                  .joins = qs_device_joins(setting->device),
                                   .lookup = evaluates ? qs_lookup_device : lookup,
                                   .context = evaluates ? (void *)setting->device : (void *)&watched};
     const qs_status status = qs_schedule_lower(&lowering, &out->schedule);

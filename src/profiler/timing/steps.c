@@ -159,6 +159,7 @@ static qs_status check_lower(const qs__setting *setting, const qs_plan *plan, qs
                                   .recipe = recipe,
                                   .half = qs_class_half(setting->class_),
                                   .tensors = &tensors,
+                                  .joins = qs_device_joins(setting->device),
                                   .lookup = qs_lookup_device,
                                   .context = setting->device};
     QS_GOTO(qs_schedule_lower(&lowering, out));

@@ -103,6 +103,9 @@ QS_API void qs_device_close(qs_device *device);
 QS_API void qs_device_describe(const qs_device *device, qs_device_info *out);
 /* Holds the threads that compute to these cores, as qs_threads_pin does: of this process, or of the one that the device runs in. */
 QS_API qs_status qs_device_pin(qs_device *device, int threads, const int *core);
+/* Whether it has kernels for an `add` that does the relu behind it, for a batch norm that does the sum behind it, and for a relu's backward
+ * pass that adds up the two parts of its gradient: training is lowered to them then (qs_lowering.joins). */
+QS_API bool qs_device_joins(const qs_device *device);
 /* Names of backends in this build, NULL past the end. */
 QS_API const char *qs_device_backend_at(size_t index);
 

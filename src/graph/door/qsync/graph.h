@@ -169,6 +169,10 @@ QS_API void qs_graph_initialize(const qs_graph *graph, uint64_t seed, float *tra
 /* The relu that a normalisation does behind itself, in its own kernels: its only reader, when that is one; else -1. Lowering then gives
  * the normalisation the attribute relu, and the relu no kernel. */
 QS_API int qs_graph_fused_relu(const qs_graph *graph, int node);
+/* What a sum of two may do in its forward pass on devices that join them (qs_lowering.joins), while backward passes stay apart: the relu
+ * behind it, found in the same way, and a normalisation that nothing else reads, one of the two that it adds up; else -1. */
+QS_API int qs_graph_joined_relu(const qs_graph *graph, int node);
+QS_API int qs_graph_joined_norm(const qs_graph *graph, int node);
 /* Whether a node moves no data, its output being only another name of its first input's: operators like flatten, and relus that the
  * normalisation before them does. */
 QS_API bool qs_graph_is_name(const qs_graph *graph, int node);

@@ -328,7 +328,7 @@ typedef struct qs_class_profile {
     int64_t cache_bytes;          /* 0: no such model */
     qs_conditions conditions;
     qs_quality quality;
-    bool estimated;
+    bool estimated, joins; /* joins: qs_device_joins of its device; of what is estimated: no */
     int64_t base_bytes;
     double step_overhead_us, iteration_overhead_us, data_us_per_sample;
     qs_copy_cost copies;

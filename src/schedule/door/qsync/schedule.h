@@ -184,6 +184,7 @@ typedef struct qs_lowering {
     const qs_recipe *const *recipe; /* (nodes) recipe of each adjustable operator; NULL entries mean fp32 */
     const qs_format *half;          /* the class's half storage format */
     const qs_tensor_table *tensors; /* NULL: fp32, and all is kept; its formats outlive drafts, `recomputed` is copied */
+    bool joins;                     /* in training: as qs_device_joins says of the device */
     qs_kernel_lookup lookup;
     void *context;
 } qs_lowering;
