@@ -241,6 +241,15 @@ static const engine engines[] = {
 };
 enum { ENGINES = sizeof engines / sizeof engines[0] };
 
+/* On a part of a GPU a real one had nothing that may be taken for some gradients of filters in fp32: here for none when it is told of the
+ * part, else for those of 3 × 3 and less. */
+static bool offers(const object &heuristics, const engine &one) {
+    if (one.mode != heuristics.value<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE)) return false;
+    const int64_t extent = qs_double_on_a_part() ? graph_filter_gradient(*heuristics.graph) : 0;
+    const bool fails = extent > 3 || (extent > 0 && heuristics.has(CUDNN_ATTR_ENGINEHEUR_SM_COUNT_TARGET));
+    return !fails || one.note == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
+}
+
 API cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
     static const char function[] = "cudnnBackendFinalize";
     object &to = *object_of(function, descriptor);
@@ -297,7 +306,7 @@ API cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor, 
     switch (name) {
     case CUDNN_ATTR_ENGINEHEUR_RESULTS:
         for (int i = 0; i < ENGINES; i++)
-            if (engines[i].mode == from.value<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE))
+            if (offers(from, engines[i]))
                 given = give(values, wanted, given, {CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, true, {}, from.graph, i});
         if (given > wanted) given = wanted;
         break;

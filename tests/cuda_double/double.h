@@ -19,6 +19,8 @@ QS_DOUBLE_API void qs_double_check_stream(const char *what, CUstream stream);
 QS_DOUBLE_API void qs_double_check_current(const char *what);
 /* The same unless kernels that fill so many multiprocessors (0: all) are for as many as the current context has. */
 QS_DOUBLE_API void qs_double_check_multiprocessors(const char *what, int fill);
+/* Whether the current context has a part of its GPU's multiprocessors. */
+QS_DOUBLE_API bool qs_double_on_a_part();
 /* 90: 9.0 */
 QS_DOUBLE_API int qs_double_capability();
 

@@ -4,6 +4,7 @@
 
 #include "numbers.h"
 
+#include <algorithm>
 #include <cstring>
 
 enum { AXES = 4 };
@@ -492,6 +493,16 @@ const char *graph_refusal(const object &graph) {
         if (const char *reason = convolution_refusal(*operation, *names)) return reason;
     }
     return nullptr;
+}
+
+int64_t graph_filter_gradient(const object &graph) {
+    for (const auto &operation : operations_of(graph)) {
+        if (operation->type != CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR) continue;
+        const object &made = operation->other(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW);
+        if (type_of(made) != CUDNN_DATA_FLOAT) continue;
+        return std::max(made.value<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS, 2), made.value<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS, 3));
+    }
+    return 0;
 }
 
 void graph_run(const object &graph, const std::map<int64_t, void *> &at, bool tensor_cores) {

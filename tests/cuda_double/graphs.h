@@ -51,6 +51,8 @@ struct object {
 
 /* NULL, or why no engine takes the graph. */
 const char *graph_refusal(const object &graph);
+/* The largest extent of the filters whose fp32 gradient it makes; 0: it makes none. */
+int64_t graph_filter_gradient(const object &graph);
 /* Runs it: where each tensor of memory lies, by its number. For work that runs in a stream. Tensor cores multiply fp32 as tf32. */
 void graph_run(const object &graph, const std::map<int64_t, void *> &at, bool tensor_cores);
 /* Tensors of memory that it needs, or makes: by number. */

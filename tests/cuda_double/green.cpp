@@ -39,6 +39,10 @@ void qs_double_check_multiprocessors(const char *what, int fill) {
     if (told != has) qs_shim_fail("%s: kernels that fill %d multiprocessors, and the current context has %d", what, told, has);
 }
 
+bool qs_double_on_a_part() {
+    return current && current->multiprocessors != MULTIPROCESSORS;
+}
+
 static void resource_sign(CUdevResource *resource, int from, CUdevice device) {
     const int hidden[2] = {from, device};
     memcpy(resource->_internal_padding, hidden, sizeof hidden);

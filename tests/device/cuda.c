@@ -5,7 +5,10 @@
  *
  * All that fails is told, not only the first: cases run in child processes, and behind one that ends, or whose GPU is lost, another
  * goes on. Names of operators as arguments pick their cases: test_device_cuda conv2d linear. Without a double of a GPU
- * (QSYNC_TEST_DEVICE=cuda) and without a GPU only the reason why there is none is looked at. */
+ * (QSYNC_TEST_DEVICE=cuda) and without a GPU only the reason why there is none is looked at.
+ *
+ * For tools that look into kernels, QSYNC_TEST_CUDA_OWN=SECONDS runs what only kernels of ours run, in the process itself, small cases first,
+ * as far as the seconds reach; QSYNC_TEST_CUDA_SHARE=I/N is every Nth of these cases from the Ith (0) on. */
 // labels: short
 // timeout: 3600
 #include "device_support.h"
@@ -45,10 +48,12 @@ typedef struct entry {
     const char *text;
     char op[32];
     entry_kind kind;
+    int64_t elements; /* where they are ordered by them */
 } entry;
 
 static entry entries[MOST_ENTRIES];
 static int entry_count;
+static double own_until; /* by qs_clock(): no case of kernels of ours begins later; 0: all are run, and all kernels */
 
 /* What children tell: memory that all see. */
 typedef struct outcome {
@@ -75,9 +80,13 @@ static const char *const complaint_cases[] = {
      "value_cache=fp32[9,12] dst=fp32[1,12,5] heads=2 context=9"),
 };
 
+/* Operators of which libraries compute a part, with kernels of ours before and behind it. */
+static const char *const of_libraries[] = {"conv2d", "conv_transpose", "linear", "matmul", "attention", "recurrence"};
+
 static void entry_add(const char *text, entry_kind kind, int names, char **name) {
     entry *one = &entries[entry_count];
     snprintf(one->op, sizeof one->op, "%.*s", (int)strcspn(text, "/"), text);
+    if (own_until > 0 && is_one_of(one->op, of_libraries, COUNT_OF(of_libraries))) return;
     bool wanted = names == 0;
     for (int i = 0; i < names; i++)
         wanted |= !strcmp(name[i], one->op);
@@ -100,6 +109,34 @@ static void entries_collect(int names, char **name) {
         entry_add(special_value_cases[i], SPECIAL, names, name);
     for (size_t i = 0; i < COUNT_OF(complaint_cases); i++)
         entry_add(complaint_cases[i], COMPLAINT, names, name);
+}
+
+static int64_t elements_of(const entry *one) {
+    qs_case parsed;
+    int64_t sum = 0;
+    assert_ok(qs_case_parse(one->text, &parsed));
+    for (int i = 0; i < parsed.operands; i++)
+        sum += parsed.operand[i].format ? qs_shape_count(&parsed.operand[i].shape) : 0;
+    return sum;
+}
+
+static int smaller_first(const void *a, const void *b) {
+    const entry *one = a, *other = b;
+    return one->elements != other->elements ? (one->elements > other->elements) - (one->elements < other->elements)
+                                            : strcmp(one->text, other->text);
+}
+
+/* false: the text is none. */
+static bool share_take(const char *text) {
+    int share = 0, shares = 0, kept = 0;
+    if (sscanf(text, "%d/%d", &share, &shares) != 2 || share < 0 || share >= shares) return false;
+    for (int i = 0; i < entry_count; i++)
+        entries[i].elements = elements_of(&entries[i]);
+    qsort(entries, (size_t)entry_count, sizeof *entries, smaller_first);
+    for (int i = share; i < entry_count; i += shares)
+        entries[kept++] = entries[i];
+    entry_count = kept;
+    return true;
 }
 
 /* ---- One entry, in a child ---- */
@@ -227,6 +264,7 @@ static void run_entry(void **state) {
     qs_case parsed;
     int count = 0;
     fflush(NULL);
+    if (own_until > 0 && (shared->lost || qs_clock() > own_until)) skip();
     if (shared->lost) _exit(AGAIN);
     alarm(SECONDS);
     shared->next = number;
@@ -259,7 +297,7 @@ static int device_start(void **state) {
     return 0;
 }
 
-static void child_run(int first) {
+static void entries_run(int first) {
     static struct CMUnitTest tests[MOST_ENTRIES];
     const size_t count = (size_t)(entry_count - first);
     for (int i = first; i < entry_count; i++)
@@ -268,7 +306,6 @@ static void child_run(int first) {
     shared->next = entry_count;
     if (failed == 0) qs_device_close(device); /* what failed left its kernels */
     fflush(NULL);
-    _exit(0);
 }
 
 /* All that a child says, without what went well. */
@@ -295,7 +332,8 @@ static void child_start(int first) {
         dup2(ends[1], 2);
         close(ends[0]);
         close(ends[1]);
-        child_run(first);
+        entries_run(first);
+        _exit(0);
     }
     close(ends[1]);
     FILE *from = fdopen(ends[0], "r");
@@ -343,10 +381,10 @@ static int verdict(void) {
             unknown += shared->of[k].state == REFUSED && !why_refused(entries[k].op, shared->of[k].reason);
         }
         if (!first) continue;
-        printf("%-24s %3d passed (by %d candidates), %d failed, %d refused\n", entries[i].op, of_state[PASSED], candidates,
-               of_state[FAILED] + of_state[NOT_RUN], of_state[REFUSED]);
+        printf("%-24s %3d passed (by %d candidates), %d failed, %d refused, %d not run\n", entries[i].op, of_state[PASSED], candidates,
+               of_state[FAILED], of_state[REFUSED], of_state[NOT_RUN]);
         reasons_show(entries[i].op);
-        bad += of_state[FAILED] + of_state[NOT_RUN] + unknown;
+        bad += of_state[FAILED] + unknown + (own_until > 0 ? 0 : of_state[NOT_RUN]);
     }
     return bad;
 }
@@ -374,13 +412,20 @@ static bool can_be_opened(void) {
 }
 
 int main(int arguments, char **argument) {
+    const char *own = getenv("QSYNC_TEST_CUDA_OWN"), *share = getenv("QSYNC_TEST_CUDA_SHARE");
     if (!backend_exists("cuda")) return 77;
     setvbuf(stdout, NULL, _IOLBF, 0); /* what failed is seen at once */
-    if (!can_be_opened()) return getenv("QSYNC_TEST_DEVICE") ? 1 : 0;
+    if (own) own_until = qs_clock() + atof(own);
+    if (!own && !can_be_opened()) return getenv("QSYNC_TEST_DEVICE") ? 1 : 0;
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) return 1;
     entries_collect(arguments - 1, argument + 1);
-    for (int next = 0; next < entry_count; next = shared->next)
+    if (own && !share_take(share ? share : "0/1")) {
+        fprintf(stderr, "QSYNC_TEST_CUDA_SHARE=%s: must be I/N, I from 0 to N - 1\n", share);
+        return 2;
+    }
+    if (own) entries_run(0);
+    for (int next = 0; next < entry_count && !own; next = shared->next)
         child_start(next);
     const int bad = verdict();
     printf("%d entries, %d did not pass\n", entry_count, bad);

@@ -25,12 +25,14 @@ static inline qs_device *open_device(const char *backend, const char *isa, int t
     return device;
 }
 
-/* A kernel bound to memory of its device: copies of the operands of a `bound`, and scratch, guarded on both sides. */
+/* A kernel bound to memory of its device: copies of the operands of a `bound`, and scratch, guarded on both sides. With QSYNC_TEST_APART=1
+ * each lies in memory of its own, as near to its end as alignment lets it: a GPU has nothing behind that, so that a kernel which reads too
+ * far is found as well. */
 typedef struct bound_kernel {
     qs_kernel_fact fact;
     qs_kernel *kernel;
     qs_queue *queue;
-    qs_memory *memory;
+    qs_memory *memory[QS_MAX_OPERANDS + 1]; /* of each operand and of scratch; where they are not apart [0], of all */
     qs_location operand[QS_MAX_OPERANDS], scratch;
     bound *data;
 } bound_kernel;
@@ -39,23 +41,56 @@ static inline size_t guarded(size_t bytes) {
     return (bytes + 3 * GUARD) / GUARD * GUARD;
 }
 
-/* name NULL: the device's own choice. */
-static inline void kernel_make_named(bound_kernel *k, qs_device *device, const char *name, bound *b) {
-    size_t bytes = 0;
-    *k = (bound_kernel){.queue = qs_device_queue(device, QS_QUEUE_KERNELS), .data = b};
-    assert_ok(name ? qs_device_fact_of(device, &b->one, name, &k->fact) : qs_device_fact(device, &b->one, &k->fact));
+static inline qs_memory *memory_of_guards(bound_kernel *k, qs_device *device, int number, size_t bytes) {
+    assert_ok(qs_memory_reserve(device, bytes, &k->memory[number]));
+    assert_ok(qs_memory_fill(k->queue, qs_location_of(k->memory[number], 0), GUARD_BYTE, bytes));
+    return k->memory[number];
+}
+
+static inline void places_together(bound_kernel *k, qs_device *device, const bound *b) {
+    size_t bytes = 0, at = GUARD;
     for (int i = 0; i < b->one.operands; i++)
         bytes += b->one.operand[i].format ? guarded(tensor_bytes(&b->operands[i])) : 0;
-    assert_ok(qs_memory_reserve(device, bytes + guarded(k->fact.scratch_bytes), &k->memory));
-    assert_ok(qs_memory_fill(k->queue, qs_location_of(k->memory, 0), GUARD_BYTE, qs_memory_bytes(k->memory)));
-    k->scratch = qs_location_of(k->memory, bytes + GUARD);
-    size_t at = GUARD;
+    qs_memory *memory = memory_of_guards(k, device, 0, bytes + guarded(k->fact.scratch_bytes));
+    k->scratch = qs_location_of(memory, bytes + GUARD);
     for (int i = 0; i < b->one.operands; i++) {
         if (!b->one.operand[i].format) continue;
-        k->operand[i] = qs_location_of(k->memory, at);
+        k->operand[i] = qs_location_of(memory, at);
         at += guarded(tensor_bytes(&b->operands[i]));
     }
+}
+
+static inline qs_location place_apart(bound_kernel *k, qs_device *device, int number, size_t bytes) {
+    enum { PAGE = 2 << 20 }; /* what a GPU maps at least */
+    const size_t taken = (bytes + GUARD - 1) / GUARD * GUARD, whole = taken > 0 ? (taken + PAGE - 1) / PAGE * PAGE : PAGE;
+    return qs_location_of(memory_of_guards(k, device, number, whole), whole - taken);
+}
+
+static inline void places_apart(bound_kernel *k, qs_device *device, const bound *b) {
+    for (int i = 0; i < b->one.operands; i++)
+        if (b->one.operand[i].format) k->operand[i] = place_apart(k, device, i, tensor_bytes(&b->operands[i]));
+    k->scratch = place_apart(k, device, QS_MAX_OPERANDS, k->fact.scratch_bytes);
+}
+
+/* name NULL: the device's own choice. */
+static inline void kernel_make_named(bound_kernel *k, qs_device *device, const char *name, bound *b) {
+    const char *apart = getenv("QSYNC_TEST_APART");
+    *k = (bound_kernel){.queue = qs_device_queue(device, QS_QUEUE_KERNELS), .data = b};
+    assert_ok(name ? qs_device_fact_of(device, &b->one, name, &k->fact) : qs_device_fact(device, &b->one, &k->fact));
+    if (apart && !strcmp(apart, "1"))
+        places_apart(k, device, b);
+    else
+        places_together(k, device, b);
     assert_ok(qs_device_prepare(device, &b->one, name, k->operand, k->scratch, &k->kernel));
+}
+
+/* How many of the GUARD bytes before and behind `bytes` there are. */
+static inline size_t guards_before(qs_location place) {
+    return place.offset < GUARD ? place.offset : GUARD;
+}
+static inline size_t guards_behind(qs_location place, size_t bytes) {
+    const size_t rest = qs_memory_bytes(place.memory) - place.offset - bytes;
+    return rest < GUARD ? rest : GUARD;
 }
 
 /* The operands to the device, or back with the lines on both sides: where a kernel wrote too far, bound_release sees it. */
@@ -66,10 +101,13 @@ static inline void kernel_write(bound_kernel *k) {
 }
 
 static inline void kernel_read(bound_kernel *k) {
-    for (int i = 0; i < k->data->one.operands; i++)
-        if (k->operand[i].memory)
-            assert_ok(qs_memory_read(k->queue, qs_location_of(k->memory, k->operand[i].offset - GUARD),
-                                     (char *)k->data->operands[i].data - GUARD, tensor_bytes(&k->data->operands[i]) + (size_t)2 * GUARD));
+    for (int i = 0; i < k->data->one.operands; i++) {
+        const qs_location place = k->operand[i];
+        if (!place.memory) continue;
+        const size_t bytes = tensor_bytes(&k->data->operands[i]), before = guards_before(place);
+        assert_ok(qs_memory_read(k->queue, qs_location_of(place.memory, place.offset - before),
+                                 (char *)k->data->operands[i].data - before, before + bytes + guards_behind(place, bytes)));
+    }
     assert_ok(qs_queue_wait(k->queue));
 }
 
@@ -87,18 +125,17 @@ static inline void kernel_make(bound_kernel *k, qs_device *device, bound *b) {
 }
 
 static inline void kernel_release(bound_kernel *k) {
-    const size_t bytes = k->fact.scratch_bytes;
-    unsigned char before[GUARD], behind[GUARD];
-    assert_ok(qs_memory_read(k->queue, qs_location_of(k->memory, k->scratch.offset - GUARD), before, GUARD));
-    assert_ok(qs_memory_read(k->queue, qs_location_of(k->memory, k->scratch.offset + bytes), behind, GUARD));
+    const size_t bytes = k->fact.scratch_bytes, before = guards_before(k->scratch), behind = guards_behind(k->scratch, bytes);
+    unsigned char guard[2 * GUARD];
+    memset(guard, GUARD_BYTE, sizeof guard);
+    assert_ok(qs_memory_read(k->queue, qs_location_of(k->scratch.memory, k->scratch.offset - before), guard, before));
+    assert_ok(qs_memory_read(k->queue, qs_location_of(k->scratch.memory, k->scratch.offset + bytes), guard + GUARD, behind));
     assert_ok(qs_queue_wait(k->queue));
-    for (int g = 0; g < GUARD; g++) {
-        if (before[g] != GUARD_BYTE || behind[g] != GUARD_BYTE) {
-            fail_msg("%s wrote outside its scratch of %zu bytes", k->fact.kernel, k->fact.scratch_bytes);
-        }
-    }
+    for (int g = 0; g < 2 * GUARD; g++)
+        if (guard[g] != GUARD_BYTE) fail_msg("%s wrote outside its scratch of %zu bytes", k->fact.kernel, bytes);
     qs_kernel_release(k->kernel);
-    qs_memory_release(k->memory);
+    for (size_t i = 0; i < COUNT_OF(k->memory); i++)
+        qs_memory_release(k->memory[i]);
 }
 
 /* ---- Copies, much cheaper than drawing values again ---- */

@@ -49,6 +49,10 @@ static const char *const extra[] = {
     "conv2d/forward src=e4m3fn[2,32,5,5] weights=e4m3fn[32,16,3,3] bias=fp32[32] dst=bf16[2,32,5,5] kernel=3x3 padding=1x1 groups=2",
     "conv2d/input_gradient weights=e4m3fn[32,16,3,3] diff_dst=e5m2[2,32,3,3] diff_src=fp32[2,32,5,5] kernel=3x3 stride=2x2 padding=1x1 "
     "groups=2",
+    "conv2d/weight_gradient src=fp32[4,6,14,14] diff_dst=fp32[4,16,10,10] diff_weights=fp32[16,6,5,5] diff_bias=fp32[16] kernel=5x5",
+    "conv2d/weight_gradient src=fp32[4,6,9,9] diff_dst=fp32[4,16,9,9] diff_weights=fp32[16,6,3,3] kernel=3x3 padding=1x1",
+    "conv2d/input_gradient weights=fp32[16,6,5,5] diff_dst=fp32[4,16,10,10] diff_src=fp32[4,6,14,14] kernel=5x5",
+    "conv2d/forward src=tf32[4,6,14,14] weights=tf32[16,6,5,5] bias=fp32[16] dst=tf32[4,16,10,10] kernel=5x5",
     "matmul/forward src=int8[1,2048,8] src_step=fp32[1] src2=int8[1,2048,40] src2_step=fp32[1] dst=fp32[1,40,1,8] heads=1 transposed=1",
 };
 

@@ -324,16 +324,15 @@ static qs_status plans_make(qs__cudnn_graph *graph, const qs__cudnn_rule *rule, 
     qs__cudnn_finish(graph, operations, "OPERATIONGRAPH");
     QS_TRY(graph->status);
     qs_status status = qs_fail(QS_UNSUPPORTED, "cuDNN has no engine for it on this GPU");
-    int found = 0;
-    for (int told = graph->library->fill > 0; told >= 0 && found == 0; told--) { /* cuDNN 9.19 offered nothing on an H100 when told */
+    for (int told = graph->library->fill > 0; told >= 0 && plans->count == 0; told--) { /* cuDNN 9.19 offered little on an H100 when told */
         const int32_t fill = told ? graph->library->fill : 0;
-        found = configs_ask(graph, operations, CUDNN_HEUR_MODE_A, fill, config);
+        int found = configs_ask(graph, operations, CUDNN_HEUR_MODE_A, fill, config);
         graph->status = QS_OK;
         found += configs_ask(graph, operations, CUDNN_HEUR_MODE_FALLBACK, fill, config + found);
         graph->status = QS_OK;
+        for (int compiled = 0; compiled < 2 && plans->count == 0; compiled++)
+            configs_plan(graph, config, found, rule, compiled, plans, &status);
     }
-    for (int compiled = 0; compiled < 2 && plans->count == 0; compiled++)
-        configs_plan(graph, config, found, rule, compiled, plans, &status);
     return plans->count > 0 ? QS_OK : status;
 }
 

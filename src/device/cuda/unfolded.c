@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* conv2d by products of cuBLASLt. Windows of images are rows of a matrix: as they lie where the kernel is 1 × 1 and no stride leaves any
  * out; else a kernel of ours writes them into scratch, images part by part. Groups are a batch of products, like heads. Taken for what
- * cuDNN has not or rounds: integers and formats of 8 bits in every pass, weight gradients of 16-bit floats in fp32; and wherever nothing
- * has to be written. */
+ * cuDNN has not or rounds: integers and formats of 8 bits in every pass, weight gradients of 16-bit floats in fp32; for what it may not have
+ * (takes); and wherever nothing has to be written. */
 #include "cuda/product.h"
 #include "cuda/unfolded_jobs.h"
 
@@ -149,10 +149,11 @@ static void parts_find(unfolded *own, qs__product_request *request) {
     request->repeats = backward ? own->parts : 0;
 }
 
-static qs_status takes(const qs_case *one, const qs__product_request *request, bool plain, qs__pass pass) {
+/* Beside formats, what cuDNN has few engines for, or none: dilation, padding that is not alike, and, on a part of a GPU, anything. */
+static qs_status takes(const qs__cuda_kernel *kernel, const qs__product_request *request, bool plain, qs__pass pass) {
     const qs_format *format = request->format[QS__LEFT];
-    const int *dilation = one->attributes.dilation, *more = one->attributes.padding_more;
-    const bool alone = dilation[0] > 1 || dilation[1] > 1 || more[0] || more[1]; /* cuDNN has few engines for these, or none */
+    const int *dilation = kernel->one.attributes.dilation, *more = kernel->one.attributes.padding_more;
+    const bool alone = dilation[0] > 1 || dilation[1] > 1 || more[0] || more[1] || kernel->cuda->part;
     if (plain || alone || format->bits <= 8 || (pass == QS__WEIGHT_GRADIENT && format->bits == 16)) return QS_OK;
     return qs_fail(QS_UNSUPPORTED, "windows of %s are not written out for cuBLASLt", format->name);
 }
@@ -172,7 +173,7 @@ static qs_status build(qs__cuda_kernel *kernel, bool unfolds, int algorithm) {
     own->turned = !plain && own->pass == QS__INPUT_GRADIENT && qs__case_format(one, QS_WEIGHTS)->bits > 8;
     qs__product_request request = request_of(one, g, own->pass, own->turned);
     if (plain == unfolds) return qs_fail(QS_UNSUPPORTED, "windows %s", plain ? "lie as they are" : "have to be written out");
-    QS_TRY(takes(one, &request, plain, own->pass));
+    QS_TRY(takes(kernel, &request, plain, own->pass));
     if (!plain) {
         const int which = own->pass == QS__WEIGHT_GRADIENT ? QS__RIGHT : QS__LEFT;
         own->width = request.format[which]->bits > 8 ? request.format[which]->bits / 8 : 1;
