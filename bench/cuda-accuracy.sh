@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Accuracy of resnet20 on the CIFAR-10 that is there, trained on a GPU in several formats: as many seeds of each as ACCURACY_SECONDS allow, one
-# seed of all before the next. demote rounds all tensors that a plan of the planner demote names, under dynamic loss scaling. What a device
-# refuses is told by its reason.
+# seed of all before the next. demote rounds all tensors that a plan of the planner demote names, under dynamic loss scaling; e4m3fn has a fixed
+# loss scale, ACCURACY_SCALE (4096), since it saturates. What a device refuses is told by its reason.
 # ACCURACY_OUT (run/cuda-accuracy) keeps what is trained; ACCURACY_SECONDS (150), ACCURACY_VARIANTS (fp32 bf16 int8/bf16 int8:tensor
-# int4:shift4 demote), ACCURACY_SEEDS (1 2 3), ACCURACY_EPOCHS (30), ACCURACY_BATCH (128), ACCURACY_RATE (0.1), ACCURACY_BACKEND (cuda),
+# int4:shift4 demote; any recipe), ACCURACY_SEEDS (1 2 3), ACCURACY_EPOCHS (30), ACCURACY_BATCH (128), ACCURACY_RATE (0.1), ACCURACY_BACKEND (cuda),
 # ACCURACY_OPTIONS: more for train.
 set -eu
 cd "$(dirname "$0")/.."
@@ -12,7 +12,7 @@ bench_name=cuda-accuracy
 . bench/common.sh
 : "${ACCURACY_OUT:=run/cuda-accuracy}" "${ACCURACY_SECONDS:=150}" "${ACCURACY_SEEDS:=1 2 3}" "${ACCURACY_EPOCHS:=30}" "${ACCURACY_BATCH:=128}" \
     "${ACCURACY_RATE:=0.1}" "${ACCURACY_BACKEND:=cuda}" "${ACCURACY_VARIANTS:=fp32 bf16 int8/bf16 int8:tensor int4:shift4 demote}" \
-    "${ACCURACY_OPTIONS:=}"
+    "${ACCURACY_OPTIONS:=}" "${ACCURACY_SCALE:=4096}"
 [ -n "${QSYNC_DATA:-}" ] || export QSYNC_DATA=../shared/data
 mkdir -p "$ACCURACY_OUT"
 out=$ACCURACY_OUT
@@ -22,6 +22,7 @@ job="--model resnet20 --dataset cifar10 --batch $ACCURACY_BATCH"
 jq -n --arg backend "$ACCURACY_BACKEND" '{schema: "qsync/cluster/2", links: [], classes: {single: {role: "training", backend: $backend, count: 1,
     speed: 1, formats: ["fp32"], storage: ["fp32", "fp(6,9,0)", "fp(4,3,4)", "fp(5,2,0)"], memory: {capacity: "16GiB", limit: "100%"}}}}' \
     > "$out/cluster.json"
+jq '.classes.single |= (.formats = ["fp32", "bf16", "e4m3fn"] | .storage = .formats)' "$out/cluster.json" > "$out/cluster-e4m3fn.json"
 
 plan_by_hand() { # RECIPE
     "$QSYNC" inspect --json resnet20 | jq --arg recipe "$1" '{schema: "qsync/plan/2", classes: {single: {operators:
@@ -49,7 +50,10 @@ variant_run() { # VARIANT SEED
         set -- "$1" "$2" --cluster "$out/cluster.json" --plan "$out/demote.json" --loss-scaling dynamic
     else
         plan_by_hand "$1" > "$out/$name.json"
-        set -- "$1" "$2" --backend "$ACCURACY_BACKEND" --plan "$out/$name.json"
+        case $1 in
+        e4m3fn) set -- "$1" "$2" --cluster "$out/cluster-e4m3fn.json" --plan "$out/$name.json" --loss-scaling "$ACCURACY_SCALE" ;;
+        *) set -- "$1" "$2" --backend "$ACCURACY_BACKEND" --plan "$out/$name.json" ;;
+        esac
     fi
     variant=$1 seed=$2
     shift 2

@@ -1,20 +1,21 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Whole training steps on a GPU (qsync bench): images or tokens per second, arena, and what the operators' passes take; beside PyTorch's on
-# the same GPU where python3 has it (bench/peer_cuda.py), its faster way of each format. ratio is ours over it; int8's peer is the faster of
-# all its formats. kernels_share is what its kernels take by themselves, each
+# the same GPU where python3 has it (bench/peer_cuda.py), its faster way of each format. ratio is ours over it; the peer of int8 and of formats
+# of 8 bits, which it trains nothing in, is the fastest of all its formats. kernels_share is what its kernels take by themselves, each
 # between two marks, over the step: more than 1 where marks cost more than gaps. `missed` names bf16 steps below the peer.
 # GPU_TUNE (none): formats whose kernels are found by measurement first (qsync bench --tune), in as many rounds as GPU_TUNE_ROUNDS (6) says.
 # usage: bench/cuda-step.sh [ours] [peer]    (both). What is in GPU_OUT is not measured again.
-# GPU_OUT (run/cuda-step), GPU_CASES (MODEL:BATCH:EXTENT, a slash for the colon in a model's name), GPU_FORMATS, GPU_STEPS (10),
-# GPU_SECONDS (150: of the peer), GPU_CELL_SECONDS (60: of one of ours), GPU_BACKEND (cuda), GPU_PYTHON (python3).
+# GPU_OUT (run/cuda-step), GPU_CASES (MODEL:BATCH:EXTENT, a slash for the colon in a model's name), GPU_FORMATS: any recipe, so also e4m3fn;
+# GPU_STEPS (10), GPU_WAYS (stands compiled: of the peer), GPU_SECONDS (150: of the peer), GPU_CELL_SECONDS (60: of one of ours), GPU_BACKEND (cuda), GPU_PYTHON (python3).
 set -eu
 cd "$(dirname "$0")/.."
 bench_name=cuda-step
 . bench/common.sh
 : "${GPU_OUT:=run/cuda-step}" "${GPU_CASES:=resnet50:256:224 bert/base:64:128}" "${GPU_FORMATS:=bf16 fp16 tf32 fp32 int8/bf16}" \
     "${GPU_STEPS:=10}" "${GPU_SECONDS:=150}" "${GPU_BACKEND:=cuda}" "${GPU_PYTHON:=python3}" \
-    "${GPU_CELL_SECONDS:=60}" "${GPU_TUNE:=}" "${GPU_TUNE_ROUNDS:=6}"
+    "${GPU_CELL_SECONDS:=60}" "${GPU_TUNE:=}" "${GPU_TUNE_ROUNDS:=6}" "${GPU_WAYS:=stands compiled}"
+export GPU_WAYS
 mkdir -p "$GPU_OUT"
 log=$GPU_OUT/log
 over=no
@@ -72,7 +73,7 @@ peer() {
         echo "bench: $GPU_PYTHON has no PyTorch, no peer" >&2
         return 0
     fi
-    formats=$(for one in $GPU_FORMATS; do case $one in int*) ;; *) echo "$one" ;; esac; done | paste -sd, -)
+    formats=$(for one in $GPU_FORMATS; do case $one in int* | e4m3* | e5m2*) ;; *) echo "$one" ;; esac; done | paste -sd, -)
     # shellcheck disable=SC2086
     timeout --foreground -k 5 $((GPU_SECONDS + 20)) "$GPU_PYTHON" bench/peer_cuda.py "$GPU_SECONDS" "$GPU_STEPS" "$formats" $GPU_CASES \
         > "$GPU_OUT/peer.jsonl" 2> "$log" || tail -n 3 "$log" >&2

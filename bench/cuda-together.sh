@@ -1,39 +1,48 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Ranks of one job on one machine with a GPU, by MPI, as figures of examples/demo.sh: `mixed`, a CPU beside the GPU
-# (examples/cluster-mixed.json), and `shared`, two unlike classes of one GPU at once (examples/cluster-gpu.json).
-# TOGETHER_OUT (run/cuda-together) keeps runs; TOGETHER_PAIRS (mixed shared).
+# Ranks of one job on one machine with a GPU, by MPI, as figures of examples/demo.sh: `shared`, two unlike classes of one GPU at once
+# (examples/cluster-gpu.json), of which each step of the weak one takes tens of those of the other, and `mixed`, a CPU beside the GPU
+# (examples/cluster-mixed.json). A pair that fails, or takes more than TOGETHER_SECONDS (100), leaves the figures of what it came to.
+# TOGETHER_OUT (run/cuda-together) keeps runs; TOGETHER_PAIRS (shared mixed).
 set -eu
 cd "$(dirname "$0")/.."
 bench_name=cuda-together
 . bench/common.sh
-: "${TOGETHER_OUT:=run/cuda-together}" "${TOGETHER_PAIRS:=mixed shared}"
+: "${TOGETHER_OUT:=run/cuda-together}" "${TOGETHER_PAIRS:=shared mixed}" "${TOGETHER_SECONDS:=100}"
 export QSYNC
 mkdir -p "$TOGETHER_OUT"
 
-job() { # NAME CLUSTER MODEL BATCH EPOCHS LIMIT
-    DEMO_OUT=$TOGETHER_OUT/$1 DEMO_CLUSTER=examples/$2 DEMO_MODEL=$3 DEMO_BATCH=$4 DEMO_EPOCHS=$5 DEMO_DATASET=${6%%:*} \
-        DEMO_PROFILE="--repetitions 4 --conversion-seconds 2 --statistics-iterations 10" DEMO_OPTIONS="--train-limit ${6#*:}" sh examples/demo.sh
-    for planner in fp32 uniform qsync; do
-        set -- "$@" "$TOGETHER_OUT/$1/$planner"
-    done
+job() { # NAME CLUSTER MODEL BATCH EPOCHS IMAGES REPETITIONS
     name=$1
-    shift 6
-    "$QSYNC" report --json "$@" > "$TOGETHER_OUT/$name/report.json"
-    jq --arg folder "$TOGETHER_OUT/$name/" 'def short: if type == "object" then with_entries(.key |= ltrimstr($folder) | .value |= short) else . end; short' \
-        "$TOGETHER_OUT/$name/report.json" > "$TOGETHER_OUT/$name.figures"
+    folder=$TOGETHER_OUT/$name
+    DEMO_OUT=$folder DEMO_CLUSTER=examples/$2 DEMO_MODEL=$3 DEMO_BATCH=$4 DEMO_EPOCHS=$5 DEMO_DATASET=$images \
+        DEMO_PROFILE="--repetitions $7 --conversion-seconds 2 --statistics-iterations 4" DEMO_OPTIONS="--train-limit $6 --test-limit 1280" \
+        timeout -k 5 "$TOGETHER_SECONDS" sh examples/demo.sh || failed=1
+    set --
+    for planner in fp32 uniform qsync; do
+        [ ! -f "$folder/$planner/result.json" ] || set -- "$@" "$folder/$planner"
+    done
+    [ $# -gt 0 ] || return 0
+    "$QSYNC" report --json "$@" > "$folder/report.json"
+    jq --arg folder "$folder/" 'def short: if type == "object" then with_entries(.key |= ltrimstr($folder) | .value |= short) else . end; short' \
+        "$folder/report.json" > "$folder.figures"
 }
 
+failed=0
 images=shapes
 [ ! -d "${QSYNC_DATA:-}/cifar10" ] || images=cifar10
 for one in $TOGETHER_PAIRS; do
     case $one in
-    mixed) job mixed cluster-mixed.json resnet8 64 2 "$images:2560" ;;
-    shared) job shared cluster-gpu.json resnet20 256 2 "$images:10000" ;;
-    *) echo "bench: $one: must be mixed or shared" >&2 && exit 2 ;;
+    shared) job shared cluster-gpu.json resnet20 64 2 1920 2 ;;
+    mixed) job mixed cluster-mixed.json resnet8 64 2 2560 4 ;;
+    *) echo "bench: $one: must be shared or mixed" >&2 && exit 2 ;;
     esac
 done
-for name in mixed shared; do
+for name in shared mixed; do
     [ ! -f "$TOGETHER_OUT/$name.figures" ] || jq --arg name "$name" '{($name): .}' "$TOGETHER_OUT/$name.figures"
 done | jq -s 'add' > "$TOGETHER_OUT/figures.json"
 bench_write "$TOGETHER_OUT/figures.json"
+jq -r '.figures | to_entries[] | .key as $pair | .value | .memory as $memory | .audit | to_entries[] | .key as $plan | .value.iteration_us
+    | "\($pair) \($plan): an iteration \(.measured / 10 | round / 100) ms, predicted \(.predicted / 10 | round / 100); memory \($memory[$plan] | to_entries
+        | map("\(.key) \(.value.reserved) bytes, predicted \(.value.predicted)") | join(", "))"' bench/results/cuda-together.json
+exit $failed

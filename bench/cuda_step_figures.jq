@@ -3,8 +3,8 @@
 def order: . as $one | ["bf16", "fp16", "tf32", "fp32"] | index($one.format) // 9;
 def of_peer($model): [$peer[] | select(.model == $model and .samples_per_s)];
 
-# PyTorch trains nothing in int8: there the faster of its formats is the peer.
-def peer_of: . as $ours | of_peer(.model) | (if $ours.format | startswith("int") then . else map(select(.format == $ours.format)) end)
+# PyTorch trains nothing in 8 bits: there the fastest of its formats is the peer.
+def peer_of: . as $ours | of_peer(.model) | (if $ours.format | test("^(int|e4m3|e5m2)") then . else map(select(.format == $ours.format)) end)
     | max_by(.samples_per_s);
 
 {

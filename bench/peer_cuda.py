@@ -6,10 +6,12 @@ usage: peer_cuda.py SECONDS STEPS FORMAT,... CASE...     (CASE: MODEL:BATCH:EXTE
 Models are those of peer_torch.py (channels last, SGD with momentum) and peer_transformer.py (AdamW), whose updates are fused ones. fp32
 multiplies in fp32, tf32 in TF32; bf16 and fp16 are by autocast, over parameters in fp32, fp16 with a gradient scaler. The batch lies on the
 GPU. Every case as it stands, with cuDNN's own search for the fastest kernels, and compiled (torch.compile): both ways of the first format,
-then the others as they stand, then compiled, as far as SECONDS reach: what would run longer is cut off. Prints a JSON object a line as it goes: the median step by the GPU's clock. Without a
+then the others as they stand, then compiled, as far as SECONDS reach: what would run longer is cut off. GPU_WAYS (stands compiled) names
+one way alone. Prints a JSON object a line as it goes: the median step by the GPU's clock. Without a
 GPU the CPU does it, to try this out.
 """
 import json
+import os
 import signal
 import statistics
 import sys
@@ -103,6 +105,8 @@ def main():
     first, *others = formats
     plan = [(case, first, False) for case in cases] + [(case, first, True) for case in reversed(cases)]
     plan += [(case, number_format, compiles) for compiles in (False, True) for number_format in others for case in cases]
+    ways = os.environ.get("GPU_WAYS", "stands compiled").split()
+    plan = [row for row in plan if ("compiled" if row[2] else "stands") in ways]
     for (name, batch, extent), number_format, compiles in plan:
         row = {"model": name, "batch": batch, "extent": extent, "format": number_format, "compiled": compiles, **where}
         begin = time.monotonic()

@@ -2,26 +2,28 @@
 # SPDX-License-Identifier: Apache-2.0
 # What is run on a machine with a GPU, part by part: usage: tools/gpu-check.sh PART [FOLDER] [--again]
 #
-#   build      on the machine that compiles: programs, the libraries they need and data, packed into run/gpu (GPU_DATA: folder of sets)
+#   build      on the machine that compiles: programs, the libraries they need and data, packed into run/gpu: of the parts in GPU_PARTS
+#              (all) what they need, of the tests those of GPU_TESTS; GPU_DATA: folder of sets, GPU_IMAGES (9000 2500): of CIFAR-10
 #   devices    what there is: the GPU, its driver, libraries, what qsync says of it
 #   kernels    the device's tests and golden steps, all of them, whatever fails (GPU_TESTS: a pattern of names)
-#   sanitize   compute-sanitizer on our own kernels
+#   sanitize   compute-sanitizer (GPU_TOOLS: memcheck racecheck synccheck initcheck) on our own kernels, for GPU_SECONDS (150)
 #   bench      kernels beside a copy, products, whole steps (bench/cuda-kernels.sh, bench/cuda-step.sh)
 #   peer       PyTorch's steps beside them
 #   predict    random mixes of formats: predicted and measured steps
 #   demo       two unlike classes of one GPU: profiles, plans, training (bench/cuda-demo.sh)
 #   together   ranks of one job: a CPU beside the GPU, and both of the demo's classes at once, by MPI (bench/cuda-together.sh)
-#   accuracy   resnet20 on CIFAR-10 in several formats, for GPU_SECONDS (150)
+#   accuracy   resnet20 on CIFAR-10 in several formats, for GPU_SECONDS
 #   all        the parts behind build, in this order
 #
 # FOLDER (run/gpu-results) receives of each part PART.log, its JSON, and PART.done once it has come to its end: a part that has is not run
 # again, unless --again is said. A part ends by itself within nine minutes, or is ended (GPU_LIMIT: seconds for a part, at most). Nothing
-# is fetched, built or installed but by `build`, and git is not needed: a copy of the tree and of run/gpu is enough.
+# is fetched, built or installed but by `build`, and git is not needed: a copy of the tree and of run/gpu (GPU_PACKAGE) is enough.
 #
 # The GPU's libraries are those of QSYNC_CUDA_LIBRARIES (folders), else the system's, else those that python3's packages bring.
 set -eu
 cd "$(dirname "$0")/.."
-package=run/gpu
+export GPU_PACKAGE="${GPU_PACKAGE:-run/gpu}"
+package=$GPU_PACKAGE
 programs=$package/programs
 
 # ---- build: on the machine that compiles --------------------------------------------------------------------------------------------
@@ -57,51 +59,72 @@ mpi_pack() { # TO
     cp -r "$(ompi_info --path pkgdatadir --parsable | cut -d: -f3)" "$1/share"
 }
 
-# One training file of CIFAR-10 and half of the test images, and SST-2 with its vocabulary: packed once.
+# Images of the first training file of CIFAR-10 and of the test file, and SST-2 with its vocabulary. What is packed is not packed again.
 data_pack() {
     from=${GPU_DATA:-${QSYNC_DATA:-../shared/data}} to=$package/data
-    [ ! -f "$package/data.tar.xz" ] || return 0
+    images=${GPU_IMAGES:-9000 2500}
+    [ "$(cat "$package/images" 2> /dev/null)" != "$images" ] || [ ! -f "$package/data.tar.xz" ] || return 0
+    rm -f "$package/data.tar.xz"
     [ -d "$from/cifar10" ] || { echo "gpu-check: no cifar10 in $from: what needs it will train on generated images" >&2; return 0; }
     mkdir -p "$to/cifar10" "$to/text" "$to/vocab"
-    gzip -dc "$from/cifar10/data_batch_1.bin.gz" > "$to/cifar10/data_batch_1.bin"
-    gzip -dc "$from/cifar10/test_batch.bin.gz" | head -c $((5000 * 3073)) > "$to/cifar10/test_batch.bin"
+    gzip -dc "$from/cifar10/data_batch_1.bin.gz" | head -c $((${images% *} * 3073)) > "$to/cifar10/data_batch_1.bin"
+    gzip -dc "$from/cifar10/test_batch.bin.gz" | head -c $((${images#* } * 3073)) > "$to/cifar10/test_batch.bin"
     [ ! -d "$from/text/sst2" ] || cp -rL "$from/text/sst2" "$to/text/"
     [ ! -d "$from/vocab/bert-uncased" ] || cp -rL "$from/vocab/bert-uncased" "$to/vocab/"
     # Neighbouring bytes of an image differ little.
     tar -C "$package" -cf - data | xz -T1 --delta=dist=1 --lzma2=preset=6,lc=0,pb=0 > "$package/data.tar.xz"
+    echo "$images" > "$package/images"
     rm -rf "$to"
 }
 
+# Whether one of the parts is among those that are packed.
+packs() { # PART...
+    for one; do
+        case " $GPU_PARTS " in *" $one "*) return 0 ;; esac
+    done
+    return 1
+}
+
+# The tests of the device, golden steps, and what is known to ask nothing of a device that only the host's memory gives. Those of the device's
+# operators are one program, which stays where any of them is asked for.
+tests_known() {
+    ctest --test-dir build/gpu -N | sed -n 's/^ *Test *#[0-9]*: //p' | grep -E '^(cuda|part)\.[a-z]+\.|^far\.(train|profiler|generate)\.|^train\.golden$' |
+        sed 's/^\(cuda\|far\)\.//' | sort -u | GPU_TESTS=${GPU_TESTS:-.} awk '$1 ~ ENVIRON["GPU_TESTS"] || $1 == "device.cuda"'
+}
+
 part_build() {
+    : "${GPU_PARTS:=$parts}"
     with_mpi=OFF
     mpirun --version 2> /dev/null | grep -q 'Open MPI' && with_mpi=ON
     cmake --preset gpu -DQS_WITH_MPI=$with_mpi > /dev/null
-    # The tests of the device, golden steps, and what is known to ask nothing of a device that only the host's memory gives.
-    ctest --test-dir build/gpu -N | sed -n 's/^ *Test *#[0-9]*: //p' | grep -E '^(cuda|part)\.[a-z]+\.|^far\.(train|profiler|generate)\.|^train\.golden$' |
-        sed 's/^\(cuda\|far\)\.//' | sort -u > build/gpu/gpu_tests
+    : > build/gpu/gpu_tests
+    if packs kernels; then tests_known > build/gpu/gpu_tests; elif packs sanitize; then echo device.cuda > build/gpu/gpu_tests; fi
     targets=$(sed 's/^part\.//; s/\./_/; s/^/test_/' build/gpu/gpu_tests | sort -u)
+    programs="qsync$(packs bench && echo ' qsync-bench')$(packs kernels && echo ' qsync-far')"
     # shellcheck disable=SC2086
-    cmake --build --preset gpu -j "${GPU_JOBS:-$(nproc)}" --target qsync qsync-bench qsync-far $targets
+    cmake --build --preset gpu -j "${GPU_JOBS:-$(nproc)}" --target $programs $targets
     to=$package/programs
     rm -rf "$to" "$package/programs.tar.xz"
     mkdir -p "$to/bin" "$to/lib"
     cp build/gpu/gpu_tests "$to/tests"
-    cp build/gpu/qsync build/gpu/qsync-bench build/gpu/qsync-far "$to/bin/"
+    for program in $programs; do
+        cp "build/gpu/$program" "$to/bin/"
+    done
     cp "$(command -v jq)" "$to/bin/jq-alone"
     for target in $targets; do
         cp "build/gpu/tests/$target" "$to/bin/"
     done
     strip "$to"/bin/*
     libraries_pack "$to/lib" "$to"/bin/*
-    [ $with_mpi = OFF ] || mpi_pack "$to/mpi"
+    [ $with_mpi = OFF ] || ! packs kernels together || mpi_pack "$to/mpi"
     # shellcheck disable=SC2016 # for the shell that runs it
     printf '#!/bin/sh\nfolder=$(dirname "$0")\nLD_LIBRARY_PATH=$folder/../lib exec "$folder/jq-alone" "$@"\n' > "$to/bin/jq"
     chmod +x "$to/bin/jq"
     { git rev-parse --short HEAD && git diff --quiet HEAD || echo -dirty; } | tr -d '\n' > "$to/commit"
     # Programs are much alike: a window that holds them all finds what they share.
-    tar -C "$package" -cf - programs | xz -T1 --lzma2=preset=3,dict=256MiB > "$package/programs.tar.xz"
+    tar -C "$package" -cf - programs | xz -T1 --x86 --lzma2=preset=4,dict=256MiB > "$package/programs.tar.xz"
     rm -rf "$to"
-    data_pack
+    if packs predict demo together accuracy; then data_pack; else rm -f "$package/data.tar.xz"; fi
     bytes=$(cat "$package"/*.tar.xz | wc -c)
     echo "gpu-check: $package: $((bytes / 1048576 + 1)) MiB, $(wc -l < build/gpu/gpu_tests) test programs"
     [ "$bytes" -lt $((60 << 20)) ] || { echo "gpu-check: more than 60 MiB" >&2; exit 1; }
@@ -245,15 +268,67 @@ part_kernels() {
     tests_run kernels
 }
 
-# What is not ours is not looked into.
+# What compute-sanitizer is told, of what it knows: cases go on behind an error, and calls that the driver refuses are no errors of kernels.
+sanitizer_options() { # TOOL
+    help=$(compute-sanitizer --help 2>&1 || true)
+    for option in "--destroy-on-device-error kernel" "--report-api-errors no" "--print-limit 20"; do
+        case $help in *"${option% *} "*) printf ' %s' "$option" ;; esac
+    done
+    [ "$1" != memcheck ] || printf ' --leak-check no'
+}
+
+# One process under a tool: its share of the cases, small ones first, as far as the seconds reach.
+part_looked() { # TOOL SHARE SECONDS
+    log=$out/sanitize/$1-${2%/*}.log
+    code=0
+    export QSYNC_TEST_DEVICE=cuda QSYNC_TEST_APART=1 QSYNC_TEST_CUDA_OWN="$3" QSYNC_TEST_CUDA_SHARE="$2" QS_SOURCE="$here" OMP_NUM_THREADS=1 \
+        QSYNC_CACHE=off
+    # shellcheck disable=SC2046
+    timeout -k 5 $(($3 + 15)) compute-sanitizer --tool "$1" $(sanitizer_options "$1") --error-exitcode 99 "$programs/bin/test_device_cuda" \
+        > "$log" 2>&1 &
+    child=$!
+    trap 'kill $child && exit 1' TERM
+    wait $child || code=$?
+    echo "exit code $code" >> "$log"
+}
+
+# What the processes under a tool found, as a line of figures: operators all of whose cases were run, cases, what the tool calls errors.
+looked_figures() { # TOOL SECONDS
+    cat "$out/sanitize/$1"-*.log | jq -Rnc --arg tool "$1" --argjson seconds "$2" '
+        [inputs] as $lines
+        | def numbers($pattern): [$lines[] | capture($pattern) | with_entries({key, value: (.value | if test("^[0-9]+$") then tonumber else . end)})];
+          numbers("^(?<op>[a-z0-9_]+) +(?<passed>[0-9]+) passed \\(by (?<by>[0-9]+) candidates\\), (?<failed>[0-9]+) failed, (?<refused>[0-9]+) refused, (?<left>[0-9]+) not run") as $rows
+        | ($rows | group_by(.op) | map({op: .[0].op, passed: (map(.passed) | add), failed: (map(.failed) | add), left: (map(.left) | add)})) as $ops
+        | {tool: $tool, seconds: $seconds, processes: (numbers("^exit code (?<n>[0-9]+)$") | length),
+           without_end: ((numbers("^exit code (?<n>[0-9]+)$") | length) - (numbers("^(?<n>[0-9]+) entries, ") | length)),
+           operators: ($ops | map(select(.left == 0)) | length), out_of_time: [$ops[] | select(.left > 0).op],
+           cases: ($ops | map(.passed + .failed) | add), not_run: ($ops | map(.left) | add), failed: ($ops | map(.failed) | add),
+           errors: (numbers("^=+ (RACECHECK|ERROR) SUMMARY: (?<n>[0-9]+)") | map(.n) | add),
+           reports: [$lines[] | select(test("^=+ +(Invalid|Error|Warning|Uninitialized|Barrier|Race|Program|Unused|Internal|Target)")) | sub("^=+ +"; "")]
+               | (group_by(.) | map("\(length) x \(.[0])")[:12])}'
+}
+
+# What is not ours is not looked into. Tools one after the other, each in as many processes as GPU_JOBS says; the first ones have more time.
 part_sanitize() {
     command -v compute-sanitizer > /dev/null || { say "no compute-sanitizer here" && return 1; }
-    GPU_TESTS='^device\.cuda\.' GPU_TEST_UNDER='compute-sanitizer --tool memcheck --leak-check no --error-exitcode 99'
-    export GPU_TESTS GPU_TEST_UNDER
-    failed=0
-    tests_run memcheck || failed=1
-    GPU_TEST_UNDER='compute-sanitizer --tool racecheck --error-exitcode 99'
-    tests_run racecheck || failed=1
+    failed=0 jobs=${GPU_JOBS:-12} end=$(($(date +%s) + ${GPU_SECONDS:-150}))
+    rm -rf "$out/sanitize"
+    mkdir -p "$out/sanitize"
+    for tool in ${GPU_TOOLS:-memcheck racecheck synccheck initcheck}; do
+        begin=$(date +%s)
+        case $tool in memcheck) share=45 ;; racecheck | synccheck) share=60 ;; *) share=100 ;; esac
+        seconds=$(((end - begin) * share / 100 - 12)) # starting, and what is begun when time is up
+        [ $seconds -ge 8 ] || { say "$tool: no time left" && continue; }
+        seq 0 $((jobs - 1)) | xargs -I {} -P "$jobs" sh tools/gpu-check.sh looked "$out" "$tool" "{}/$jobs" "$seconds" || true
+        looked_figures "$tool" $(($(date +%s) - begin)) > "$out/sanitize/$tool.json"
+        jq -r '"== \(.tool): \(.operators) operators, \(.cases) cases, \(.errors // "unknown") errors, \(.failed) cases failed; \(.not_run) cases of \(.out_of_time | length) operators not in time, \(.without_end) of \(.processes) processes without an end; \(.seconds) s",
+            (.reports[] | "    \(.)")' "$out/sanitize/$tool.json"
+        jq -e '.errors == 0 and .failed == 0 and .without_end == 0' "$out/sanitize/$tool.json" > /dev/null || failed=1
+        for log in "$out/sanitize/$tool"-*.log; do
+            grep -q '^exit code 0$' "$log" || { say "$(basename "$log"): $(tail -n 1 "$log")" && grep -E '^=====|ERROR|FAILED' "$log" | head -n "${GPU_LINES:-8}" | cut -c 1-240; }
+        done
+    done
+    find "$out/sanitize" -name '*.json' -exec cat {} + | jq -s . > "$out/sanitize.json"
     return $failed
 }
 
@@ -349,7 +424,7 @@ part=${1:-}
 out=run/gpu-results
 again=no
 case $part in
-test | inside) # as this script calls itself: the folder, then what is to be run
+test | looked | inside) # as this script calls itself: the folder, then what is to be run
     out=$1
     shift
     environment_set

@@ -86,10 +86,16 @@ template <typename F> static void each_element(const int64_t dim[AXES], F body) 
                     body(a, b, c, d);
 }
 
-static values made_for(const object &tensor) {
+/* Its extents alone. */
+static values shape_for(const object &tensor) {
     values out;
     int64_t stride[AXES];
     extents_of(tensor, out.dim, stride);
+    return out;
+}
+
+static values made_for(const object &tensor) {
+    values out = shape_for(tensor);
     out.at.assign((size_t)out.count(), 0.0);
     return out;
 }
@@ -432,7 +438,7 @@ std::map<int64_t, const object *> graph_tensors(const object &graph) {
 
 static void convolution_check(const object &operation, const convolution_names &names) {
     const window how = window_of(operation.other(names.how));
-    const values x = made_for(operation.other(names.x)), w = made_for(operation.other(names.w)), y = made_for(operation.other(names.y));
+    const values x = shape_for(operation.other(names.x)), w = shape_for(operation.other(names.w)), y = shape_for(operation.other(names.y));
     if (operation.other(names.how).value<int64_t>(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS) != 2) qs_shim_fail("a convolution without 2 axes");
     if (operation.other(names.how).value<cudnnConvolutionMode_t>(CUDNN_ATTR_CONVOLUTION_CONV_MODE) != CUDNN_CROSS_CORRELATION)
         qs_shim_fail("a convolution with a turned filter");
@@ -449,14 +455,14 @@ static void convolution_check(const object &operation, const convolution_names &
 
 /* Types that engines take: those of the manual's tables, for capabilities up to 9.0. */
 static const char *convolution_refusal(const object &operation, const convolution_names &names) {
-    const object &x = operation.other(names.x), &w = operation.other(names.w), &y = operation.other(names.y);
+    const object &w = operation.other(names.w), &y = operation.other(names.y);
     const int first = names.made == names.x ? names.y : names.x, second = names.made == names.w ? names.y : names.w;
     const cudnnDataType_t left = type_of(operation.other(first)), right = type_of(operation.other(second)),
                           made = type_of(operation.other(names.made)),
                           sums = operation.other(names.how).value<cudnnDataType_t>(CUDNN_ATTR_CONVOLUTION_COMP_TYPE);
     const bool forward = names.made == names.y, is_short = left == CUDNN_DATA_FP8_E4M3 || left == CUDNN_DATA_FP8_E5M2,
                whole = left == CUDNN_DATA_INT8;
-    const values of_x = made_for(x), of_w = made_for(w), of_y = made_for(y);
+    const values of_w = shape_for(w), of_y = shape_for(y);
     if (left != right) return "two types of factors";
     if (qs_double_capability() < 80 && left == CUDNN_DATA_BFLOAT16) return "bf16 wants capability 8.0";
     if (qs_double_capability() < 89 && is_short) return "formats of 8 bits want capability 8.9";

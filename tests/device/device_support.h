@@ -105,8 +105,8 @@ static inline void kernel_read(bound_kernel *k) {
         const qs_location place = k->operand[i];
         if (!place.memory) continue;
         const size_t bytes = tensor_bytes(&k->data->operands[i]), before = guards_before(place);
-        assert_ok(qs_memory_read(k->queue, qs_location_of(place.memory, place.offset - before),
-                                 (char *)k->data->operands[i].data - before, before + bytes + guards_behind(place, bytes)));
+        assert_ok(qs_memory_read(k->queue, qs_location_of(place.memory, place.offset - before), (char *)k->data->operands[i].data - before,
+                                 before + bytes + guards_behind(place, bytes)));
     }
     assert_ok(qs_queue_wait(k->queue));
 }
