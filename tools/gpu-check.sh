@@ -7,7 +7,7 @@
 #   devices    what there is: the GPU, its driver, libraries, what qsync says of it
 #   kernels    the device's tests and golden steps, all of them, whatever fails (GPU_TESTS: a pattern of names)
 #   sanitize   compute-sanitizer (GPU_TOOLS: memcheck racecheck synccheck initcheck) on our own kernels, for GPU_SECONDS (150)
-#   bench      kernels beside a copy, products, whole steps (bench/cuda-kernels.sh, bench/cuda-step.sh)
+#   bench      kernels beside a copy, products, whole steps (bench/cuda-kernels.sh, bench/cuda-step.sh; GPU_BENCHES: kernels steps)
 #   peer       PyTorch's steps beside them
 #   predict    random mixes of formats: predicted and measured steps
 #   demo       two unlike classes of one GPU: profiles, plans, training (bench/cuda-demo.sh)
@@ -77,6 +77,10 @@ data_pack() {
     rm -rf "$to"
 }
 
+operators() {
+    sed -n 's/^QS_OP(\([a-z0-9_]*\)).*/\1/p' src/op/ops.def
+}
+
 # Whether one of the parts is among those that are packed.
 packs() { # PART...
     for one; do
@@ -86,10 +90,17 @@ packs() { # PART...
 }
 
 # The tests of the device, golden steps, and what is known to ask nothing of a device that only the host's memory gives. Those of the device's
-# operators are one program, which stays where any of them is asked for.
+# operators are one program.
 tests_known() {
     ctest --test-dir build/gpu -N | sed -n 's/^ *Test *#[0-9]*: //p' | grep -E '^(cuda|part)\.[a-z]+\.|^far\.(train|profiler|generate)\.|^train\.golden$' |
-        sed 's/^\(cuda\|far\)\.//' | sort -u | GPU_TESTS=${GPU_TESTS:-.} awk '$1 ~ ENVIRON["GPU_TESTS"] || $1 == "device.cuda"'
+        sed 's/^\(cuda\|far\)\.//' | sort -u | while read -r test; do
+        [ "$test" = device.cuda ] && names=$(operators | sed 's/^/device.cuda./') || names=$test
+        if packs kernels && echo "$names" | grep -qE "${GPU_TESTS:-.}"; then
+            echo "$test"
+        elif packs sanitize && [ "$test" = device.cuda ]; then
+            echo "$test"
+        fi
+    done
 }
 
 part_build() {
@@ -97,8 +108,7 @@ part_build() {
     with_mpi=OFF
     mpirun --version 2> /dev/null | grep -q 'Open MPI' && with_mpi=ON
     cmake --preset gpu -DQS_WITH_MPI=$with_mpi > /dev/null
-    : > build/gpu/gpu_tests
-    if packs kernels; then tests_known > build/gpu/gpu_tests; elif packs sanitize; then echo device.cuda > build/gpu/gpu_tests; fi
+    tests_known > build/gpu/gpu_tests
     targets=$(sed 's/^part\.//; s/\./_/; s/^/test_/' build/gpu/gpu_tests | sort -u)
     programs="qsync$(packs bench && echo ' qsync-bench')$(packs kernels && echo ' qsync-far')"
     # shellcheck disable=SC2086
@@ -218,15 +228,11 @@ part_test() { # NAME PROGRAM [OPERATOR]
     grep -qs TEST_MAIN_RANKS "tests/$(echo "${1#part.}" | tr . /).c" && ranks='mpirun --oversubscribe --bind-to none -n 2'
     # Its children end with it: timeout passes on what ends it.
     # shellcheck disable=SC2086
-    timeout -k 5 "${GPU_TEST_LIMIT:-100}" $ranks ${GPU_TEST_UNDER:-} "$programs/bin/$2" ${3:-} > "$out/tests/$1.log" 2>&1 &
+    timeout -k 5 "${GPU_TEST_LIMIT:-100}" $ranks "$programs/bin/$2" ${3:-} > "$out/tests/$1.log" 2>&1 &
     child=$!
     trap 'kill $child && exit 1' TERM
     wait $child || code=$?
     echo "$1 $code $(($(date +%s) - begin))" > "$out/tests/$1.end"
-}
-
-operators() {
-    sed -n 's/^QS_OP(\([a-z0-9_]*\)).*/\1/p' src/op/ops.def
 }
 
 # Names and programs of the tests. The device's own goes through the operators one by one: a kernel that fails takes its process with it.
@@ -304,7 +310,7 @@ looked_figures() { # TOOL SECONDS
            operators: ($ops | map(select(.left == 0)) | length), out_of_time: [$ops[] | select(.left > 0).op],
            cases: ($ops | map(.passed + .failed) | add), not_run: ($ops | map(.left) | add), failed: ($ops | map(.failed) | add),
            errors: (numbers("^=+ (RACECHECK|ERROR) SUMMARY: (?<n>[0-9]+)") | map(.n) | add),
-           reports: [$lines[] | select(test("^=+ +(Invalid|Error|Warning|Uninitialized|Barrier|Race|Program|Unused|Internal|Target)")) | sub("^=+ +"; "")]
+           reports: [$lines[] | select(test("^=+ +(at [A-Za-z0-9_]+\\+|Invalid|Error|Warning|Uninitialized|Barrier|Race|Program|Unused|Internal|Target)")) | sub("^=+ +"; "")]
                | (group_by(.) | map("\(length) x \(.[0])")[:12])}'
 }
 
@@ -340,9 +346,13 @@ bench_results() { # NAME...
 
 part_bench() {
     failed=0
-    sh bench/cuda-kernels.sh || failed=1
-    GPU_OUT=$out/step sh bench/cuda-step.sh ours || failed=1
-    bench_results cuda-kernels cuda-step
+    for one in ${GPU_BENCHES:-kernels steps}; do
+        case $one in
+        kernels) sh bench/cuda-kernels.sh && bench_results cuda-kernels || failed=1 ;;
+        steps) GPU_OUT=$out/step sh bench/cuda-step.sh ours && bench_results cuda-step || failed=1 ;;
+        *) say "$one: must be kernels or steps" && failed=1 ;;
+        esac
+    done
     return $failed
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* conv2d by products of cuBLASLt. Windows of images are rows of a matrix: as they lie where the kernel is 1 × 1 and no stride leaves any
  * out; else a kernel of ours writes them into scratch, images part by part. Groups are a batch of products, like heads. Taken for what
- * cuDNN has not or rounds: integers and formats of 8 bits in every pass, weight gradients of 16-bit floats in fp32; for what it may not have
- * (takes); and wherever nothing has to be written. */
+ * cuDNN has not or rounds: integers and formats of 8 bits in every pass, weight gradients of 16-bit floats in fp32; for what it may not
+ * have (takes); and wherever nothing has to be written. */
 #include "cuda/product.h"
 #include "cuda/unfolded_jobs.h"
 
