@@ -289,8 +289,9 @@ part_looked() { # TOOL SHARE SECONDS
     code=0
     export QSYNC_TEST_DEVICE=cuda QSYNC_TEST_APART=1 QSYNC_TEST_CUDA_OWN="$3" QSYNC_TEST_CUDA_SHARE="$2" QS_SOURCE="$here" OMP_NUM_THREADS=1 \
         QSYNC_CACHE=off
+    # The tool has libraries of its own; the program finds what it needs beside it.
     # shellcheck disable=SC2046
-    timeout -k 5 $(($3 + 15)) compute-sanitizer --tool "$1" $(sanitizer_options "$1") --error-exitcode 99 "$programs/bin/test_device_cuda" \
+    LD_LIBRARY_PATH=$python_libraries timeout -k 5 $(($3 + 15)) compute-sanitizer --tool "$1" $(sanitizer_options "$1") --error-exitcode 99 "$programs/bin/test_device_cuda" \
         > "$log" 2>&1 &
     child=$!
     trap 'kill $child && exit 1' TERM
