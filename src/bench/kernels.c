@@ -26,6 +26,11 @@ enum { SIGNS = sizeof signs / sizeof *signs };
         "batch_norm/backward src=" F VALUES " scale" CHANNELS "mean" CHANNELS "variance" CHANNELS "mask=int8[$] diff_dst=" F VALUES   \
         " diff_src=" F VALUES " diff_scale" CHANNELS "diff_shift=fp32[64] epsilon=1e-05 momentum=0.1 relu"
 
+/* And the sum behind it. */
+#define NORM_SUM(F)                                                                                                                   \
+    "batch_norm/forward src=" F VALUES " scale" CHANNELS "shift" CHANNELS "mean" CHANNELS "variance" CHANNELS "running_mean" CHANNELS \
+    "running_variance" CHANNELS "src2=" F VALUES " mask=int8[$] dst=" F VALUES " epsilon=1e-05 momentum=0.1 relu"
+
 /* What moves bytes: rounding of every mode and of formats of every kind, what makes and reads codes, updates, and what stands between
  * products in training. */
 static const char *const moving[] = {
@@ -58,6 +63,8 @@ static const char *const moving[] = {
     "add/forward src=bf16" VALUES " src2=bf16" VALUES " dst=bf16" VALUES,
     "relu/forward src=bf16" VALUES " mask=int8[$] dst=bf16" VALUES,
     "relu/backward mask=int8[$] diff_dst=bf16" VALUES " diff_src=bf16" VALUES,
+    "add/forward src=bf16" VALUES " src2=bf16" VALUES " mask=int8[$] dst=bf16" VALUES " relu",
+    "relu/backward mask=int8[$] diff_dst=bf16" VALUES " diff_dst2=bf16" VALUES " diff_src=bf16" VALUES,
     "gelu/forward src=bf16[@,1024,64] dst=bf16[@,1024,64]",
     "dropout/forward src=bf16[@,1024,64] dst=bf16[@,1024,64] probability=0.1 batched",
     "max_pool/forward src=bf16[%,64,112,112] mask=int8[%,64,56,56] dst=bf16[%,64,56,56] kernel=3x3 stride=2x2 padding=1x1",
@@ -75,6 +82,7 @@ static const char *const moving[] = {
     "embedding/backward ids=fp32[@,64] diff_dst=bf16[@,768,64] diff_weights=fp32[2,768] vocabulary=2",
     NORM("bf16"),
     NORM("fp32"),
+    NORM_SUM("bf16"),
     "layer_norm/forward src=bf16[@,1024,64] scale=fp32[1024] shift=fp32[1024] mean=fp32[&] variance=fp32[&] dst=bf16[@,1024,64] "
     "epsilon=1e-05",
     "layer_norm/backward src=bf16[@,1024,64] scale=fp32[1024] mean=fp32[&] variance=fp32[&] diff_dst=bf16[@,1024,64] "

@@ -21,6 +21,12 @@ static const char *const larger_cases[] = {
     "relu/forward src=bf16[8,17,33,33] mask=int8[18513] dst=bf16[8,17,33,33] absmax=fp32[1]",
     "relu/backward mask=int8[18513] diff_dst=fp32[8,17,33,33] diff_src=fp32[8,17,33,33] absmax=fp32[1]",
     "add/forward src=bf16[8,17,33,33] src2=bf16[8,17,33,33] dst=bf16[8,17,33,33] absmax=fp32[1]",
+    "add/forward src=bf16[8,17,33,33] src2=bf16[8,17,33,33] mask=int8[18513] dst=bf16[8,17,33,33] relu",
+    "add/forward src=fp16[8,17,33,33] src2=fp16[8,17,33,33] mask=int8[18513] dst=fp16[8,17,33,33] absmax=fp32[1] ceiling=0.5 relu",
+    "add/forward src=e5m2[5,19,7] src2=fp(3,2)[5,19,7] mask=int8[84] dst=fp(3,2)[5,19,7] absmax=fp32[1] relu",
+    "relu/backward mask=int8[18513] diff_dst=bf16[8,17,33,33] diff_dst2=bf16[8,17,33,33] diff_src=bf16[8,17,33,33] absmax=fp32[1]",
+    "relu/backward mask=int8[18513] diff_dst=fp16[8,17,33,33] diff_dst2=fp16[8,17,33,33] diff_src=fp16[8,17,33,33]",
+    "relu/backward mask=int8[18513] diff_dst=fp32[8,17,33,33] diff_dst2=bf16[8,17,33,33] diff_src=fp32[8,17,33,33]",
     "concat/forward src=bf16[8,17,33,33] src2=bf16[8,24,33,33] dst=bf16[8,41,33,33]",
     "concat/backward diff_dst=fp32[8,41,33,33] diff_src=fp32[8,17,33,33] diff_src2=fp32[8,24,33,33]",
     "slice/forward src=fp32[8,41,33,33] dst=fp32[8,24,33,33] offset=17",
@@ -177,6 +183,10 @@ static const char *const larger_cases[] = {
     /* more channels than a block of threads has side by side */
     "batch_norm/forward src=bf16[5,520,7,7] scale=fp32[520] shift=fp32[520] mean=fp32[520] variance=fp32[520] running_mean=fp32[520] "
     "running_variance=fp32[520] mask=int8[15925] dst=bf16[5,520,7,7] absmax=fp32[1] epsilon=1e-05 momentum=0.1 relu",
+    "batch_norm/forward src=bf16[5,520,7,7] scale=fp32[520] shift=fp32[520] mean=fp32[520] variance=fp32[520] running_mean=fp32[520] "
+    "running_variance=fp32[520] src2=bf16[5,520,7,7] mask=int8[15925] dst=bf16[5,520,7,7] absmax=fp32[1] epsilon=1e-05 momentum=0.1 relu",
+    "batch_norm/forward src=fp(3,2,0)[5,37,7] scale=fp32[37] shift=fp32[37] mean=fp32[37] variance=fp32[37] running_mean=fp32[37] "
+    "running_variance=fp32[37] src2=bf16[5,37,7] mask=int8[162] dst=fp(3,2,0)[5,37,7] absmax=fp32[1] epsilon=1e-05 momentum=0.1 relu",
     "batch_norm/backward src=bf16[5,520,7,7] scale=fp32[520] mean=fp32[520] variance=fp32[520] mask=int8[15925] diff_dst=bf16[5,520,7,7] "
     "diff_src=bf16[5,520,7,7] diff_scale=fp32[520] diff_shift=fp32[520] absmax=fp32[1] epsilon=1e-05 momentum=0.1 relu",
     "span_cross_entropy/forward src=fp32[40,2,384] labels=fp32[40,2] loss=fp32[2]",

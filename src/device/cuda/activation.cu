@@ -162,10 +162,9 @@ template <typename curve> QS_CUDA_DEVICE void forward_stream(const qs__elementwi
 
 template <typename curve> QS_CUDA_DEVICE void backward_stream(const qs__elementwise_job &job) {
     const qs__cuda_values *const from[2] = {&job.src, &job.diff};
-    const bool alike = job.src.format.kind == job.dst.format.kind && job.diff.format.kind == job.dst.format.kind;
     uint32_t seen = 0;
     int64_t taken = 0;
-    with_half_kind(alike ? job.dst.format.kind : QS__CUDA_FLOAT, [&](auto kind) {
+    with_half_kind(stream_kind(from, job.dst), [&](auto kind) {
         constexpr int KIND = decltype(kind)::value;
         taken = stream_of<KIND, KIND, 2>(from, job.dst, [&](int64_t, float(&x)[2][8], uint32_t *code) {
             QS_CUDA_UNROLL

@@ -70,6 +70,7 @@ static qs_status prepare(qs__cuda_kernel *kernel) {
     p->sums = (qs__batch_sums_job){.cut = p->cut, .rule = rule, .src = qs__cuda_values_of(kernel, QS_SRC), .sums = sums};
     p->apply = (qs__batch_apply_job){.cut = cut_of(kernel, QS__VALUE_BLOCKS),
                                      .src = p->sums.src,
+                                     .src2 = qs__cuda_values_of(kernel, QS_SRC2),
                                      .dst = qs__cuda_values_of(kernel, backward ? QS_DIFF_SRC : QS_DST),
                                      .behind = qs__norm_behind_of(kernel),
                                      .centre = centre,
@@ -167,10 +168,11 @@ qs_status qs__cuda_build_batch_norm(qs__cuda_kernel *kernel) {
     const qs_case *one = &kernel->one;
     const qs_norm *norm = one->op->norm;
     const bool backward = is_backward(one);
-    if (qs__case_has(one, QS_SRC2)) return qs_fail(QS_UNSUPPORTED, "kernels of cuda add no src2 behind a norm");
     const qs__columns cut = cut_of(kernel, QS__SUM_BLOCKS);
     const bool eights = cut.width == 8;
     const size_t channels = (size_t)cut.channels, slabs = is_inference(one) ? 0 : (size_t)cut.slabs;
+    const char *const normalize[2][2] = {{"batch_norm_normalize", "batch_norm_normalize_relu"},
+                                         {"batch_norm_normalize_sum", "batch_norm_normalize_sum_relu"}};
     const char *const functions[] = {[SUM] = backward ? norm->absolute ? "batch_norm_gradient_sums_absolute" : "batch_norm_gradient_sums"
                                              : norm->absolute ? "batch_norm_values"
                                                               : "batch_norm_moments",
@@ -179,8 +181,7 @@ qs_status qs__cuda_build_batch_norm(qs__cuda_kernel *kernel) {
                                      [ROUND] = "batch_norm_round",
                                      [APPLY] = !eights    ? backward ? "batch_norm_gradient_in_order" : "batch_norm_normalize_in_order"
                                                : backward ? norm->absolute ? "batch_norm_gradient_absolute" : "batch_norm_gradient"
-                                               : one->attributes.relu ? "batch_norm_normalize_relu"
-                                                                      : "batch_norm_normalize"};
+                                                          : normalize[qs__case_has(one, QS_SRC2)][one->attributes.relu]};
     for (int i = SUM; i <= APPLY; i++) {
         int index;
         QS_TRY(qs__cuda_function(kernel, functions[i], &index));

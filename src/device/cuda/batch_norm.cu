@@ -268,10 +268,11 @@ QS_CUDA_GLOBAL(batch_norm_gradient_finish, qs__batch_gradient_finish_job) {
 
 /* ---- Every value once more --------------------------------------------------------------------------------------------------------------- */
 
-template <int KIND, bool RELU> QS_CUDA_DEVICE void normalize_columns(const qs__batch_apply_job &job) {
-    constexpr int TOGETHER = vectors_ahead<KIND>;
+/* SUM: something is added, before the one rounding. */
+template <int KIND, bool RELU, bool SUM> QS_CUDA_DEVICE void normalize_columns(const qs__batch_apply_job &job) {
+    constexpr int TOGETHER = SUM ? pairs_ahead<KIND> : vectors_ahead<KIND>;
     const column_place place = column_place_of(job.cut);
-    const qs__cuda_values src = of_kind<KIND>(job.src);
+    const qs__cuda_values src = of_kind<KIND>(job.src), src2 = of_kind<KIND>(job.src2);
     result_writer<KIND, RELU> out = writer_of<KIND, RELU>(job.dst, job.behind);
     auto [left, at, step] = walk_forth(job.cut, place);
     float centre[8] = {}, factor[8] = {}, offset[8] = {};
@@ -280,27 +281,38 @@ template <int KIND, bool RELU> QS_CUDA_DEVICE void normalize_columns(const qs__b
         floats8(job.factor, place.vector, factor);
         floats8(job.offset, place.vector, offset);
     }
-    const auto put = [&](const float x[8], int64_t to) {
+    const auto put = [&](const float x[8], const float more[8], int64_t to) {
         float y[8];
         QS_CUDA_UNROLL
-        for (int k = 0; k < 8; k++)
+        for (int k = 0; k < 8; k++) {
             y[k] = __fmaf_rn(x[k] - centre[k], factor[k], offset[k]);
+            if constexpr (SUM) y[k] += more[k];
+        }
         out.put(to, y);
     };
     for (; left > 0; left -= TOGETHER, at += TOGETHER * step) {
-        float x[TOGETHER][8];
+        float x[TOGETHER][8], more[TOGETHER][8];
+        QS_CUDA_UNROLL
+        for (int r = 0; r < TOGETHER; r++) {
+            const int64_t from = at + least<int64_t>(r, left - 1) * step;
+            value_load8(src, from, x[r]);
+            if constexpr (SUM) value_load8(src2, from, more[r]);
+        }
         QS_CUDA_UNROLL
         for (int r = 0; r < TOGETHER; r++)
-            value_load8(src, at + least<int64_t>(r, left - 1) * step, x[r]);
-        QS_CUDA_UNROLL
-        for (int r = 0; r < TOGETHER; r++)
-            if (r < left) put(x[r], at + r * step);
+            if (r < left) put(x[r], more[r], at + r * step);
     }
     out.finish();
 }
 
 template <bool RELU> QS_CUDA_DEVICE void normalize_known(const qs__batch_apply_job &job) {
-    with_common_kind(common_kind(job.src.format, job.dst.format), [&](auto kind) { normalize_columns<decltype(kind)::value, RELU>(job); });
+    with_common_kind(common_kind(job.src.format, job.dst.format),
+                     [&](auto kind) { normalize_columns<decltype(kind)::value, RELU, false>(job); });
+}
+
+template <bool RELU> QS_CUDA_DEVICE void normalize_sum(const qs__batch_apply_job &job) {
+    with_common_kind(common_kind(job.src.format, job.src2.format, job.dst.format),
+                     [&](auto kind) { normalize_columns<decltype(kind)::value, RELU, true>(job); });
 }
 
 QS_CUDA_RESIDENT(batch_norm_normalize, qs__batch_apply_job, QS__COLUMN_THREADS, QS__COLUMN_BLOCKS) {
@@ -309,6 +321,14 @@ QS_CUDA_RESIDENT(batch_norm_normalize, qs__batch_apply_job, QS__COLUMN_THREADS, 
 
 QS_CUDA_RESIDENT(batch_norm_normalize_relu, qs__batch_apply_job, QS__COLUMN_THREADS, QS__COLUMN_BLOCKS) {
     normalize_known<true>(job);
+}
+
+QS_CUDA_RESIDENT(batch_norm_normalize_sum, qs__batch_apply_job, QS__COLUMN_THREADS, QS__COLUMN_BLOCKS) {
+    normalize_sum<false>(job);
+}
+
+QS_CUDA_RESIDENT(batch_norm_normalize_sum_relu, qs__batch_apply_job, QS__COLUMN_THREADS, QS__COLUMN_BLOCKS) {
+    normalize_sum<true>(job);
 }
 
 template <int KIND, bool ABSOLUTE> QS_CUDA_DEVICE void gradient_columns(const qs__batch_apply_job &job) {
@@ -344,8 +364,7 @@ template <int KIND, bool ABSOLUTE> QS_CUDA_DEVICE void gradient_columns(const qs
 }
 
 QS_CUDA_RESIDENT(batch_norm_gradient, qs__batch_apply_job, QS__COLUMN_THREADS, QS__COLUMN_BLOCKS) {
-    const int kind = common_kind(job.src.format, job.dst.format);
-    with_common_kind(common_kind(job.diff_dst.format, job.dst.format) == kind ? kind : ANY_KIND,
+    with_common_kind(common_kind(job.src.format, job.diff_dst.format, job.dst.format),
                      [&](auto kind) { gradient_columns<decltype(kind)::value, false>(job); });
 }
 
@@ -379,10 +398,13 @@ template <typename Term, typename Writer> QS_CUDA_DEVICE void apply_in_order(con
 
 struct forward_term {
     const qs__batch_apply_job &job;
-    QS_CUDA_DEVICE_MEMBER void begin(int64_t, float *) const {
+    QS_CUDA_DEVICE_MEMBER void begin(int64_t at, float *more) const {
+        if (job.src2.at) value_load8(job.src2, at, more);
     }
-    QS_CUDA_DEVICE_MEMBER float of(int64_t, int64_t c, float x, float) const {
-        return (x - pointer<const float>(job.centre)[c]) * pointer<const float>(job.factor)[c] + pointer<const float>(job.offset)[c];
+    QS_CUDA_DEVICE_MEMBER float of(int64_t, int64_t c, float x, float more) const {
+        const float y =
+            (x - pointer<const float>(job.centre)[c]) * pointer<const float>(job.factor)[c] + pointer<const float>(job.offset)[c];
+        return job.src2.at ? y + more : y; /* 0 would change the sign of one */
     }
 };
 

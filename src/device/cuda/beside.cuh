@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The largest magnitude of what a kernel stores, beside it; and functions of two values, which have one. */
+/* The largest magnitude of what a kernel stores, beside it; the relu behind results; and functions of two values. */
 #ifndef QSYNC_DEVICE_CUDA_BESIDE_CUH
 #define QSYNC_DEVICE_CUDA_BESIDE_CUH
 
@@ -22,6 +22,25 @@ QS_CUDA_DEVICE void absmax_deliver(uint64_t at, const qs__cuda_format &format, u
     seen = bits_of(value_of(format, code_of(format, float_of(seen)))) & MAGNITUDE_BITS;
     unsigned *const result = pointer<unsigned>(at);
     if (*(volatile unsigned *)result < seen) atomicMax(result, seen); /* few are above what others brought */
+}
+
+/* What a relu caps: no number, which nothing reaches, without a ceiling. */
+QS_CUDA_DEVICE float relu_limit(float ceiling) {
+    return ceiling > 0 ? ceiling : float_of(QUIET_NAN_BITS);
+}
+
+/* The relu behind eight results that are rounded to their format, as values and as codes: what is not above 0 becomes 0, what reaches the
+ * limit becomes the cap, which is its code. A bit each says which stay, a NaN does: where backward lets a gradient pass. */
+QS_CUDA_DEVICE uint32_t relu_behind8(float limit, uint32_t cap, float value[8], uint32_t code[8]) {
+    uint32_t stays = 0;
+    QS_CUDA_UNROLL
+    for (int k = 0; k < 8; k++) {
+        const bool none = value[k] <= 0, capped = value[k] >= limit;
+        value[k] = none ? 0 : capped ? limit : value[k];
+        code[k] = none ? 0 : capped ? cap : code[k];
+        stays |= (uint32_t)(!none && !capped) << k;
+    }
+    return stays;
 }
 
 /* dst = two(x, y), eight elements at a time: x of src, y as `load` brings it, and the absmax at `absmax` (0: none). Behind the last element

@@ -48,11 +48,11 @@ template <int WIDTH> QS_CUDA_DEVICE void vector_floats(uint64_t vector, int64_t 
 template <int KIND, bool RELU> struct result_writer {
     qs__cuda_values dst;
     uint64_t mask, absmax; /* 0: not wanted */
-    float limit;           /* what reaches it becomes the cap; no number, which nothing reaches, without a ceiling */
+    float limit;           /* relu_behind8 */
     uint32_t cap, most;    /* codes */
 
     QS_CUDA_DEVICE_MEMBER result_writer(const qs__cuda_values &values, float ceiling, uint64_t mask_bytes, uint64_t largest_one)
-        : dst(of_kind<KIND>(values)), mask(mask_bytes), absmax(largest_one), limit(ceiling > 0 ? ceiling : float_of(QUIET_NAN_BITS)),
+        : dst(of_kind<KIND>(values)), mask(mask_bytes), absmax(largest_one), limit(relu_limit(ceiling)),
           cap(RELU ? code_of(dst.format, ceiling) : 0), most(0) {
     }
     QS_CUDA_DEVICE_MEMBER void put(int64_t at, const float y[8]) {
@@ -60,14 +60,8 @@ template <int KIND, bool RELU> struct result_writer {
         codes_of8(dst.format, y, code);
         if (RELU) {
             float rounded[8];
-            uint32_t bits = 0;
             values_of8(dst.format, code, rounded);
-            QS_CUDA_UNROLL
-            for (int k = 0; k < 8; k++) {
-                const bool none = rounded[k] <= 0, capped = rounded[k] >= limit;
-                code[k] = none ? 0 : capped ? cap : code[k];
-                bits |= (uint32_t)(!none && !capped) << k;
-            }
+            uint32_t bits = relu_behind8(limit, cap, rounded, code);
             if (KIND == ANY_KIND && at + 8 > dst.count) bits &= (1u << (dst.count - at)) - 1;
             if (mask) pointer<uint8_t>(mask)[at >> 3] = (uint8_t)bits;
         }

@@ -21,9 +21,13 @@ template <typename Use> QS_CUDA_DEVICE void with_common_kind(int kind, Use use) 
     }
 }
 
-/* The kind of two formats that have one; ANY_KIND where they differ. */
+/* The kind of two formats, or of three, that have one; ANY_KIND where they differ. */
 QS_CUDA_DEVICE int common_kind(const qs__cuda_format &a, const qs__cuda_format &b) {
     return a.kind == b.kind ? a.kind : ANY_KIND;
+}
+
+QS_CUDA_DEVICE int common_kind(const qs__cuda_format &a, const qs__cuda_format &b, const qs__cuda_format &c) {
+    return b.kind == c.kind ? common_kind(a, b) : ANY_KIND;
 }
 
 /* Where rows are made of eights there are no others: i and v.count are multiples of `each`. */

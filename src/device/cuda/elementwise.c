@@ -9,7 +9,7 @@
 
 enum { THREADS = 256 };
 
-enum { STREAMS }; /* of kernel->plan: whether values of 16 bits are a stream (stream.cuh) */
+enum { STREAMS }; /* of kernel->plan: how many operands a stream of values of 16 bits reads (stream.cuh); 0: it is none */
 
 /* Elements that a thread of a stream takes at a time, by the number of operands that it reads. */
 static int stream_each(const qs__cuda_values *dst, int sources) {
@@ -17,7 +17,7 @@ static int stream_each(const qs__cuda_values *dst, int sources) {
 }
 
 static qs_status launch(qs__cuda_kernel *kernel, qs__elementwise_job *job) {
-    const int each = kernel->plan[STREAMS] ? stream_each(&job->dst, job->diff.at ? 2 : 1) : 8;
+    const int sources = (int)kernel->plan[STREAMS], each = sources > 0 ? stream_each(&job->dst, sources) : 8;
     QS_TRY(qs__cuda_absmax_clear(kernel, &job->absmax));
     return qs__cuda_launch(kernel, 0, qs__cuda_blocks(kernel->cuda, job->dst.count, THREADS, each), THREADS, 0, job);
 }
@@ -32,19 +32,20 @@ static qs_status run_relu(qs__cuda_kernel *kernel, const qs_run *run) {
         job.dst = qs__cuda_values_of(kernel, QS_DST);
     } else {
         job.diff = qs__cuda_values_of(kernel, QS_DIFF_DST);
+        job.diff2 = qs__cuda_values_of(kernel, QS_DIFF_DST2);
         job.dst = qs__cuda_values_of(kernel, QS_DIFF_SRC);
     }
     return launch(kernel, &job);
 }
 
 qs_status qs__cuda_build_relu(qs__cuda_kernel *kernel) {
-    if (!qs__cuda_is_forward(kernel) && qs__case_has(&kernel->one, QS_DIFF_DST2))
-        return qs_fail(QS_UNSUPPORTED, "kernels of cuda take gradients that are added up: this one comes in two parts");
+    const bool forward = qs__cuda_is_forward(kernel), two = !forward && qs__case_has(&kernel->one, QS_DIFF_DST2);
+    kernel->plan[STREAMS] = two ? 2 : 0;
     kernel->run = run_relu;
-    return qs__cuda_own(kernel, qs__cuda_is_forward(kernel) ? "qs__relu" : "qs__relu_gradient");
+    return qs__cuda_own(kernel, forward ? "qs__relu" : two ? "qs__relu_gradient_of_two" : "qs__relu_gradient");
 }
 
-/* ---- add, multiply, other functions of two values ---- */
+/* ---- add, with a relu behind or none, multiply, other functions of two values ---- */
 
 static qs_status run_two(qs__cuda_kernel *kernel, const qs_run *run) {
     (void)run;
@@ -59,10 +60,21 @@ static qs_status run_two(qs__cuda_kernel *kernel, const qs_run *run) {
     return launch(kernel, &job);
 }
 
+static qs_status run_add(qs__cuda_kernel *kernel, const qs_run *run) {
+    (void)run;
+    qs__elementwise_job job = {.src = qs__cuda_values_of(kernel, QS_SRC),
+                               .src2 = qs__cuda_values_of(kernel, QS_SRC2),
+                               .dst = qs__cuda_values_of(kernel, QS_DST),
+                               .mask = qs__cuda_at(kernel, QS_MASK),
+                               .ceiling = (float)kernel->one.attributes.ceiling};
+    return launch(kernel, &job);
+}
+
 qs_status qs__cuda_build_add(qs__cuda_kernel *kernel) {
-    if (kernel->one.attributes.relu) return qs_fail(QS_UNSUPPORTED, "kernels of cuda have no sum with a relu behind");
-    kernel->run = run_two;
-    return qs__cuda_own(kernel, "qs__add");
+    const bool relu = kernel->one.attributes.relu;
+    kernel->plan[STREAMS] = relu ? 2 : 0;
+    kernel->run = run_add;
+    return qs__cuda_own(kernel, relu ? "qs__add_relu" : "qs__add");
 }
 
 qs_status qs__cuda_build_multiply(qs__cuda_kernel *kernel) {
@@ -120,7 +132,8 @@ static qs_status run_activation(qs__cuda_kernel *kernel, const qs_run *run) {
 }
 
 qs_status qs__cuda_build_activation(qs__cuda_kernel *kernel) {
-    kernel->plan[STREAMS] = kernel->one.op == qs_op_of("gelu") || kernel->one.op == qs_op_of("silu");
+    const bool streams = kernel->one.op == qs_op_of("gelu") || kernel->one.op == qs_op_of("silu");
+    kernel->plan[STREAMS] = !streams ? 0 : qs__cuda_is_forward(kernel) ? 1 : 2;
     kernel->run = run_activation;
     return own_of_operator(kernel, kernel->one.attributes.approximate > 0 ? "_by_tanh" : "");
 }

@@ -11,7 +11,7 @@
 
 /* A NaN is neither below 0 nor above a ceiling; where there is none, nothing is above. */
 QS_CUDA_GLOBAL(qs__relu, qs__elementwise_job) {
-    const float ceiling = job.ceiling > 0 ? job.ceiling : float_of(QUIET_NAN_BITS);
+    const float ceiling = relu_limit(job.ceiling);
     uint32_t seen = 0;
     EACH_EIGHT(i, job.src.count) {
         float x[8];
@@ -45,12 +45,82 @@ QS_CUDA_GLOBAL(qs__relu_gradient, qs__elementwise_job) {
     absmax_deliver(job.absmax, job.dst.format, seen);
 }
 
+/* Of a gradient in two parts, whose sum is rounded: what the mask lets pass keeps its code. */
+QS_CUDA_RESIDENT(qs__relu_gradient_of_two, qs__elementwise_job, STREAM_THREADS, STREAM_BLOCKS) {
+    const qs__cuda_values *const from[2] = {&job.diff, &job.diff2};
+    const auto mask = [&](int64_t i) { return (uint32_t)pointer<const uint8_t>(job.mask)[i / 8]; };
+    const auto sum = [&](float x[8], const float y[8], uint32_t inside) {
+        QS_CUDA_UNROLL
+        for (int k = 0; k < 8; k++)
+            x[k] = inside >> k & 1 ? x[k] + y[k] : 0;
+    };
+    uint32_t seen = 0;
+    int64_t taken = 0;
+    with_half_kind(stream_kind(from, job.dst), [&](auto kind) {
+        constexpr int KIND = decltype(kind)::value;
+        taken = stream_beside<KIND, KIND, 2>(from, job.dst, mask, [&](int64_t, float(&x)[2][8], uint32_t *code, uint32_t inside) {
+            sum(x[0], x[1], inside);
+            absmax_see8(job.absmax, seen, x[0]);
+            stream_codes<KIND>(job.dst.format, x[0], code);
+        });
+    });
+    for (int64_t i = taken + 8 * thread_number(); i < job.dst.count; i += 8 * thread_count()) {
+        float x[8], y[8];
+        value_load8(job.diff, i, x);
+        value_load8(job.diff2, i, y);
+        sum(x, y, mask(i));
+        absmax_see8(job.absmax, seen, x);
+        value_store8(job.dst, i, x);
+    }
+    absmax_deliver(job.absmax, job.dst.format, seen);
+}
+
 template <typename Two> QS_CUDA_DEVICE void join(const qs__elementwise_job &job, Two two) {
-    join_eights(job.src, [&](int64_t i, float y[8]) { value_load8(job.src2, i, y); }, job.dst, job.absmax, two);
+    join_eights(
+        job.src, [&](int64_t i, float y[8]) { value_load8(job.src2, i, y); }, job.dst, job.absmax, two);
 }
 
 QS_CUDA_GLOBAL(qs__add, qs__elementwise_job) {
     join(job, [](float x, float y) { return x + y; });
+}
+
+/* The relu is of the rounded sum. Behind the last element zeros are read, whose sum is none that passes. */
+QS_CUDA_RESIDENT(qs__add_relu, qs__elementwise_job, STREAM_THREADS, STREAM_BLOCKS) {
+    const qs__cuda_values *const from[2] = {&job.src, &job.src2};
+    const float limit = relu_limit(job.ceiling);
+    const uint32_t cap = code_of(job.dst.format, job.ceiling);
+    uint32_t seen = 0;
+    int64_t taken = 0;
+    const auto relu = [&](int64_t i, float rounded[8], uint32_t code[8]) {
+        const uint32_t inside = relu_behind8(limit, cap, rounded, code);
+        absmax_see8(job.absmax, seen, rounded);
+        if (job.mask) pointer<uint8_t>(job.mask)[i / 8] = (uint8_t)inside;
+    };
+    with_half_kind(stream_kind(from, job.dst), [&](auto kind) {
+        constexpr int KIND = decltype(kind)::value;
+        taken = stream_of<KIND, KIND, 2>(from, job.dst, [&](int64_t i, float(&x)[2][8], uint32_t *code) {
+            QS_CUDA_UNROLL
+            for (int k = 0; k < 8; k++)
+                x[0][k] += x[1][k];
+            stream_codes<KIND>(job.dst.format, x[0], code);
+            values_of8_kind<KIND>(job.dst.format, code, x[0]);
+            relu(i, x[0], code);
+        });
+    });
+    for (int64_t i = taken + 8 * thread_number(); i < job.dst.count; i += 8 * thread_count()) {
+        float x[8], y[8];
+        uint32_t code[8];
+        value_load8(job.src, i, x);
+        value_load8(job.src2, i, y);
+        QS_CUDA_UNROLL
+        for (int k = 0; k < 8; k++)
+            x[k] += y[k];
+        codes_of8(job.dst.format, x, code);
+        values_of8(job.dst.format, code, x);
+        relu(i, x, code);
+        code_store8(job.dst, i, code);
+    }
+    absmax_deliver(job.absmax, job.dst.format, seen);
 }
 
 QS_CUDA_GLOBAL(qs__multiply, qs__elementwise_job) {

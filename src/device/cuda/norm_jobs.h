@@ -76,6 +76,7 @@ typedef struct qs__batch_gradient_finish_job {
 typedef struct qs__batch_apply_job {
     qs__columns cut;
     qs__cuda_values src, diff_dst, dst; /* dst: of the pass */
+    qs__cuda_values src2;               /* added to what is normalised; absent: nothing */
     qs__norm_behind behind;
     uint64_t centre, factor, offset, slope;
     int absolute;

@@ -80,19 +80,22 @@ template <int TO> QS_CUDA_DEVICE void stream_store(const qs__cuda_values &dst, i
     }
 }
 
-/* Calls use(i, x[SOURCES][WIDTH], code[WIDTH]) for the elements i to i + WIDTH - 1, which are stream_width<TO>: it makes codes of values, and
- * may change those. Sources are of one kind. Returns how many elements from 0 on were taken, whole pieces; the rest is the caller's. */
-template <int FROM, int TO, int SOURCES, typename Use>
-QS_CUDA_DEVICE int64_t stream_of(const qs__cuda_values *const (&src)[SOURCES], const qs__cuda_values &dst, const Use &use) {
+/* Calls use(i, x[SOURCES][WIDTH], code[WIDTH], beside) for the elements i to i + WIDTH - 1, which are stream_width<TO>: it makes codes of
+ * values, and may change those; beside is what ahead(i) read, a word, on its way with the values. Sources are of one kind. Returns how many
+ * elements from 0 on were taken, whole pieces; the rest is the caller's. */
+template <int FROM, int TO, int SOURCES, typename Ahead, typename Use>
+QS_CUDA_DEVICE int64_t stream_beside(const qs__cuda_values *const (&src)[SOURCES], const qs__cuda_values &dst, const Ahead &ahead,
+                                     const Use &use) {
     constexpr int WIDTH = stream_width<TO>, WORDS = WIDTH * bytes_of_kind<FROM> / 4, AHEAD = STREAM_AHEAD / SOURCES;
     const int64_t step = WIDTH * (int64_t)blockDim.x, piece = AHEAD * step, whole = dst.count / piece * piece;
     for (int64_t first = blockIdx.x * piece + WIDTH * (int64_t)threadIdx.x; first < whole; first += gridDim.x * piece) {
-        uint32_t word[AHEAD][SOURCES][WORDS];
+        uint32_t word[AHEAD][SOURCES][WORDS], beside[AHEAD];
         QS_CUDA_UNROLL
         for (int e = 0; e < AHEAD; e++) {
             QS_CUDA_UNROLL
             for (int s = 0; s < SOURCES; s++)
                 words_load<WORDS>(pointer<const uint8_t>(src[s]->at) + (first + e * step) * bytes_of_kind<FROM>, word[e][s]);
+            beside[e] = ahead(first + e * step);
         }
         QS_CUDA_UNROLL
         for (int e = 0; e < AHEAD; e++) {
@@ -101,18 +104,33 @@ QS_CUDA_DEVICE int64_t stream_of(const qs__cuda_values *const (&src)[SOURCES], c
             QS_CUDA_UNROLL
             for (int s = 0; s < SOURCES; s++)
                 stream_values<FROM, WIDTH>(src[s]->format, word[e][s], x[s]);
-            use(first + e * step, x, code);
+            use(first + e * step, x, code, beside[e]);
             stream_store<TO>(dst, first + e * step, code);
         }
     }
     return whole;
 }
 
-/* The same of one source: use(i, x[WIDTH], code[WIDTH]). */
+/* The same with nothing beside: use(i, x[SOURCES][WIDTH], code[WIDTH]). */
+template <int FROM, int TO, int SOURCES, typename Use>
+QS_CUDA_DEVICE int64_t stream_of(const qs__cuda_values *const (&src)[SOURCES], const qs__cuda_values &dst, const Use &use) {
+    return stream_beside<FROM, TO, SOURCES>(
+        src, dst, [](int64_t) { return 0u; }, [&](int64_t i, auto &x, uint32_t *code, uint32_t) { use(i, x, code); });
+}
+
+/* And of one source: use(i, x[WIDTH], code[WIDTH]). */
 template <int FROM, int TO, typename Use>
 QS_CUDA_DEVICE int64_t stream(const qs__cuda_values &src, const qs__cuda_values &dst, const Use &use) {
     const qs__cuda_values *const one[1] = {&src};
     return stream_of<FROM, TO, 1>(one, dst, [&](int64_t i, auto &x, uint32_t *code) { use(i, x[0], code); });
+}
+
+/* The kind of operands that have one of 16 bits in common; QS__CUDA_FLOAT, which is none, where they have not. */
+template <int SOURCES> QS_CUDA_DEVICE int stream_kind(const qs__cuda_values *const (&src)[SOURCES], const qs__cuda_values &dst) {
+    bool alike = true;
+    for (int s = 0; s < SOURCES; s++)
+        alike = alike && src[s]->format.kind == dst.format.kind;
+    return alike ? dst.format.kind : QS__CUDA_FLOAT;
 }
 
 /* Calls `use` with the kind of 16 bits that the format has, if it has one. */
