@@ -33,7 +33,7 @@ images=shapes
 [ ! -d "${QSYNC_DATA:-}/cifar10" ] || images=cifar10
 for one in $TOGETHER_PAIRS; do
     case $one in
-    shared) job shared cluster-gpu.json resnet20 64 2 1920 2 ;;
+    shared) job shared cluster-gpu.json resnet20 32 2 960 2 ;;
     mixed) job mixed cluster-mixed.json resnet8 64 2 2560 4 ;;
     *) echo "bench: $one: must be shared or mixed" >&2 && exit 2 ;;
     esac
@@ -42,7 +42,7 @@ for name in shared mixed; do
     [ ! -f "$TOGETHER_OUT/$name.figures" ] || jq --arg name "$name" '{($name): .}' "$TOGETHER_OUT/$name.figures"
 done | jq -s 'add' > "$TOGETHER_OUT/figures.json"
 bench_write "$TOGETHER_OUT/figures.json"
-jq -r '.figures | to_entries[] | .key as $pair | .value | .memory as $memory | .audit | to_entries[] | .key as $plan | .value.iteration_us
+jq -r '.figures // {} | to_entries[] | .key as $pair | .value | .memory as $memory | .audit | to_entries[] | .key as $plan | .value.iteration_us
     | "\($pair) \($plan): an iteration \(.measured / 10 | round / 100) ms, predicted \(.predicted / 10 | round / 100); memory \($memory[$plan] | to_entries
         | map("\(.key) \(.value.reserved) bytes, predicted \(.value.predicted)") | join(", "))"' bench/results/cuda-together.json
 exit $failed
