@@ -35,10 +35,12 @@ qs_status qs_graph_origin_set(qs_graph *graph, int parameter, const qs_parameter
     if (origin->shape.axes > 0 && qs_shape_count(&origin->shape) != qs_shape_count(&one->shape))
         return qs_fail(QS_USAGE, "%s is %s, in files %s: they must have as many values", one->name, qs_shape_text(&one->shape, own),
                        qs_shape_text(&origin->shape, file));
-    QS_TRY(qs_allocate((size_t)graph->parameters, sizeof *frozen, &frozen));
+    const bool moves = origin->constant != one->origin.constant;
     one->origin = *origin;
     const qs_shape turned = qs_shape_of(2, one->shape.dim[1], one->shape.dim[0]);
     if (qs_shape_equal(&origin->shape, origin->transposed ? &turned : &one->shape)) one->origin.shape = (qs_shape){.axes = 0};
+    if (!moves) return QS_OK; /* of thousands of parameters each comes here */
+    QS_TRY(qs_allocate((size_t)graph->parameters, sizeof *frozen, &frozen));
     offsets_settle(graph, frozen);
     free(frozen);
     return QS_OK;

@@ -28,7 +28,8 @@ qs_status qs__names_set(qs__names *names, const char *key, int64_t number) {
     if (2 * (names->count + 1) > names->capacity) QS_TRY(grow(names));
     struct qs__name *slot = slot_of(names, key);
     names->count += !slot->key;
-    *slot = (struct qs__name){key, number};
+    if (!slot->key) slot->key = key;
+    slot->number = number;
     return QS_OK;
 }
 

@@ -29,7 +29,7 @@ typedef struct qs__names {
         int64_t number;
     } * slot;
 } qs__names;
-/* Adds a name that is not there, or changes its number. */
+/* Adds a name that is not there, or changes its number; the key stays the first one. */
 qs_status qs__names_set(qs__names *names, const char *key, int64_t number);
 bool qs__names_get(const qs__names *names, const char *key, int64_t *number);
 void qs__names_release(qs__names *names);

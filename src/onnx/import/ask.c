@@ -159,9 +159,21 @@ void qs__note(qs__import *one, const char *format, ...) {
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    for (int i = 0; i < one->out->notes; i++)
-        if (strcmp(one->out->note[i], text) == 0) return;
+    int64_t said;
+    if (qs__names_get(&one->notes, text, &said)) return;
     qs__stick(one, qs_grow(&one->out->note, &one->note_capacity, (size_t)one->out->notes + 1, sizeof *one->out->note));
     if (one->status == QS_OK) qs__stick(one, qs_format_text(&one->out->note[one->out->notes], "%s", text));
+    if (one->status == QS_OK) qs__stick(one, qs__names_set(&one->notes, one->out->note[one->out->notes], one->out->notes));
     if (one->status == QS_OK) one->out->notes++;
+}
+
+bool qs__name_take(qs__import *one, qs__names *taken, const char *name, int64_t *again) {
+    const char *kept = name;
+    const bool free = !qs__names_get(taken, name, again);
+    if (free) {
+        *again = 1;
+        qs__stick(one, qs__onnx_copy_text(one->memory, name, strlen(name), &kept));
+    }
+    if (one->status == QS_OK) qs__stick(one, qs__names_set(taken, kept, *again + 1));
+    return free || one->status != QS_OK;
 }

@@ -166,7 +166,7 @@ static void input_load(qs__import *one, int v) {
     const qs_onnx_value *is = &one->model->graph.value[v];
     qs__value *value = &one->value[v];
     qs_graph_input *row = &one->out->graph.input[one->out->graph.inputs];
-    int64_t extent[QS__MOST_RANK];
+    int64_t extent[QS__MOST_RANK], again;
     const int rank = qs__extents_of(one, v, extent), number = one->out->graph.inputs;
     if (rank < 1) {
         qs__refuse_node(one, "input \"%s\" has %s", value->name, rank < 0 ? "no known extents" : "no axis of samples");
@@ -178,6 +178,7 @@ static void input_load(qs__import *one, int v) {
         snprintf(row->name, sizeof row->name, "%.20s~%d", value->name, number);
     for (char *c = row->name; *c; c++)
         if (*c == ':' || *c == '/' || *c == ',' || *c == ' ') *c = '_';
+    qs__name_take(one, &one->operators, row->name, &again);
     value->layout = qs__layout_rows(rank, extent, true);
     value->shape = (qs_shape){.axes = 2, .dim = {1, 1}};
     if (qs_onnx_type_is_integer(is->type)) {
@@ -289,8 +290,10 @@ static bool integers_join(qs__import *one, const qs__node *node) {
     if (!is || !out || graph->inputs == MOST_INPUTS) return false;
     qs_graph_input *row = &graph->input[graph->inputs];
     const qs__value *first = qs__read_by(one, node, 0);
+    int64_t again;
     *row = (qs_graph_input){.type = QS_INPUT_I32, .shape = qs_shape_of(1, qs__layout_count(&first->layout))};
     snprintf(row->name, sizeof row->name, "integers.%.20s", out->name);
+    qs__name_take(one, &one->operators, row->name, &again);
     out->kind = QS__INTEGERS;
     out->is_ids = true;
     out->layout = first->layout;
@@ -398,31 +401,27 @@ static void operator_release(qs_graph_operator *row) {
     free(row->origin);
 }
 
-static int operator_find(const qs_graph_record *graph, const char *name) {
-    for (int i = 0; i < graph->operators; i++)
-        if (strcmp(graph->operator_[i].name, name) == 0) return i;
-    return -1;
-}
-
 /* What does not lead to the output goes, and the weights with it. */
 static qs_status prune(qs__import *one) {
     qs_graph_record *graph = &one->out->graph;
     qs_tensor_set *set = &one->out->weights;
     bool *reached = NULL, *used = NULL;
+    qs__names operators = {0}, tensors = {0};
+    int64_t at;
     qs_status status;
     QS_GOTO(qs_allocate((size_t)graph->operators, sizeof *reached, &reached));
     QS_GOTO(qs_allocate(set->count, sizeof *used, &used));
-    const int output = operator_find(graph, graph->output);
-    if (output >= 0) reached[output] = true;
+    for (int i = 0; i < graph->operators; i++)
+        QS_GOTO(qs__names_set(&operators, graph->operator_[i].name, i));
+    for (size_t t = 0; t < set->count; t++)
+        QS_GOTO(qs__names_set(&tensors, set->tensors[t].name, (int64_t)t));
+    if (qs__names_get(&operators, graph->output, &at)) reached[at] = true;
     for (int i = graph->operators - 1; i >= 0; i--) {
         const qs_graph_operator *row = &graph->operator_[i];
-        for (int k = 0; k < row->inputs && reached[i]; k++) {
-            const int from = operator_find(graph, row->input[k]);
-            if (from >= 0) reached[from] = true;
-        }
+        for (int k = 0; k < row->inputs && reached[i]; k++)
+            if (qs__names_get(&operators, row->input[k], &at)) reached[at] = true;
         for (int k = 0; k < row->origins && reached[i]; k++)
-            for (size_t t = 0; t < set->count; t++)
-                used[t] = used[t] || strcmp(set->tensors[t].name, row->origin[k].file) == 0;
+            if (qs__names_get(&tensors, row->origin[k].file, &at)) used[at] = true;
     }
     int kept = 0;
     for (int i = 0; i < graph->operators; i++)
@@ -431,11 +430,13 @@ static qs_status prune(qs__import *one) {
         else
             operator_release(&graph->operator_[i]);
     graph->operators = kept;
-    size_t tensors = 0;
+    size_t left = 0;
     for (size_t t = 0; t < set->count; t++)
-        if (used[t]) set->tensors[tensors++] = set->tensors[t];
-    set->count = tensors;
+        if (used[t]) set->tensors[left++] = set->tensors[t];
+    set->count = left;
 done:
+    qs__names_release(&operators);
+    qs__names_release(&tensors);
     free(reached);
     free(used);
     return status;
@@ -463,6 +464,7 @@ static void inputs_prune(qs__import *one) {
 static qs_status run(qs__import *one, qs__options *with) {
     qs_onnx_imported *out = one->out;
     bool span = false;
+    int64_t again;
     QS_TRY(qs_onnx_open(with->path, &out->model));
     const int nodes = out->model.graph.nodes;
     QS_TRY(qs__length_bind(&out->model, with));
@@ -472,6 +474,7 @@ static qs_status run(qs__import *one, qs__options *with) {
     one->memory = out->memory;
     one->length = with->length;
     qs__model_name(with->path, out->graph.name);
+    qs__name_take(one, &one->operators, "loss", &again); /* of every graph */
     QS_TRY(graph_load(one));
     QS_TRY(output_choose(one, with->output, &span));
     qs__fuse(one);
@@ -514,8 +517,9 @@ static qs_status imported_at(const char *text, int64_t length, bool instead, qs_
     free(one->node);
     free(one->problem);
     free(one->shared);
-    qs__names_release(&one->named);
-    qs__names_release(&one->mangled);
+    qs__names *const names[] = {&one->named, &one->mangled, &one->operators, &one->tensors, &one->notes, &one->readers};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        qs__names_release(names[i]);
     return status;
 }
 

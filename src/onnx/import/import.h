@@ -85,7 +85,9 @@ typedef struct qs__import {
     int problems, tables, shares;
     qs__problem *problem;
     qs__shared *shared;
-    qs__names named, mangled; /* values by their names, once somebody asks (torch.c) */
+    qs__names named, mangled;     /* values by their names, once somebody asks (torch.c) */
+    qs__names operators, tensors; /* names that are taken, with the next number to stand behind them */
+    qs__names notes, readers;     /* what was said; places in `shared` by name */
     qs__table table[QS__MOST_TABLES];
     int64_t length;     /* that the extent which varies is bound to */
     int learned;        /* the value that is; -1: not chosen */
@@ -130,6 +132,9 @@ int qs__rank(const qs__value *value);
 void qs__refuse_node(qs__import *one, const char *format, ...) QS_PRINTF(2, 3);
 /* A line for the summary, said once. */
 void qs__note(qs__import *one, const char *format, ...) QS_PRINTF(2, 3);
+
+/* Takes a name: true where nobody had it. Else *again is a number that was not yet tried behind it. */
+bool qs__name_take(qs__import *one, qs__names *taken, const char *name, int64_t *again);
 
 /* ---- Making operators (make.c) ------------------------------------------------------------------------------------------------ */
 

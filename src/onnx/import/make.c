@@ -39,14 +39,6 @@ static size_t stem(const qs__import *one, const qs__value *parameter, const char
     return length;
 }
 
-static bool is_taken(const qs_graph_record *graph, const char *name) {
-    for (int i = 0; i < graph->inputs; i++)
-        if (strcmp(graph->input[i].name, name) == 0) return true;
-    for (int i = 0; i < graph->operators; i++)
-        if (strcmp(graph->operator_[i].name, name) == 0) return true;
-    return strcmp(name, "loss") == 0;
-}
-
 /* Letters, digits, dots, dashes and underlines; at most 63 of them, with a hash of the whole where more were cut; each name once. */
 static void name_choose(qs__import *one, const char *op, const qs__value *parameter, char out[QS_NAME]) {
     const char *from;
@@ -65,8 +57,9 @@ static void name_choose(qs__import *one, const char *op, const qs__value *parame
     else
         snprintf(out, QS_NAME, "%s", plain);
     const size_t end = strlen(out);
-    for (int again = 2; is_taken(&one->out->graph, out); again++)
-        snprintf(out + end, QS_NAME - end, "_%d", again);
+    int64_t again, others;
+    for (bool free = qs__name_take(one, &one->operators, out, &again); !free; free = qs__name_take(one, &one->operators, out, &others))
+        snprintf(out + end, QS_NAME - end, "_%" PRId64, again++);
 }
 
 /* ---- Operators ------------------------------------------------------------------------------------------------------------ */

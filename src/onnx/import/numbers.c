@@ -25,6 +25,16 @@ qs_onnx_tensor *qs__tensor_make(qs__import *one, const qs_onnx_tensor *like, flo
     return one->status == QS_OK ? out : NULL;
 }
 
+/* A matrix [columns, rows] of elements of 4 bytes as [rows, columns], tile by tile: large models have a hundred of millions of numbers. */
+static void turn(int64_t rows, int64_t columns, const char *from, char *to) {
+    const int64_t tile = 32;
+    for (int64_t top = 0; top < rows; top += tile)
+        for (int64_t left = 0; left < columns; left += tile)
+            for (int64_t r = top; r < rows && r < top + tile; r++)
+                for (int64_t c = left; c < columns && c < left + tile; c++)
+                    memcpy(to + 4 * (r * columns + c), from + 4 * (c * rows + r), 4);
+}
+
 const qs_onnx_tensor *qs__tensor_of(qs__import *one, const qs__value *numbers) {
     const qs_onnx_tensor *from = numbers->tensor;
     const qs__layout *layout = &numbers->layout;
@@ -41,8 +51,11 @@ const qs_onnx_tensor *qs__tensor_of(qs__import *one, const qs__value *numbers) {
         return NULL;
     }
     char *moved = qs__keep_memory(one, (size_t)from->count, bytes);
-    for (int64_t i = 0; moved && i < from->count; i++)
-        memcpy(moved + (size_t)i * bytes, (const char *)from->data + (size_t)qs__layout_place(layout, i) * bytes, bytes);
+    if (moved && bytes == 4 && layout->axes == 2 && qs__layout_in_order(layout, true))
+        turn(out->dim[0], out->dim[1], from->data, moved);
+    else
+        for (int64_t i = 0; moved && i < from->count; i++)
+            memcpy(moved + (size_t)i * bytes, (const char *)from->data + (size_t)qs__layout_place(layout, i) * bytes, bytes);
     out->data = moved;
     return moved ? out : NULL;
 }

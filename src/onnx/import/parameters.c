@@ -14,12 +14,6 @@ static void name_cut(const char *from, char out[96]) {
         snprintf(out, 96, "%.78s~%016" PRIx64, from, qs_hash(from, strlen(from), 0));
 }
 
-static bool is_taken(const qs_tensor_set *set, const char *name) {
-    for (size_t i = 0; i < set->count; i++)
-        if (strcmp(set->tensors[i].name, name) == 0) return true;
-    return false;
-}
-
 /* Appends a tensor to the weights; its name is changed where another has it. */
 static qs_named_tensor *tensor_add(qs__import *one, const char *name, qs_shape shape) {
     qs_tensor_set *set = &one->out->weights;
@@ -28,9 +22,11 @@ static qs_named_tensor *tensor_add(qs__import *one, const char *name, qs_shape s
     qs_named_tensor *out = &set->tensors[set->count];
     *out = (qs_named_tensor){.tensor = {.shape = shape, .format = qs_format_of("fp32")}};
     name_cut(name, out->name);
-    for (int again = 2; is_taken(set, out->name); again++) {
+    int64_t again, others;
+    for (bool free = qs__name_take(one, &one->tensors, out->name, &again); !free;
+         free = qs__name_take(one, &one->tensors, out->name, &others)) {
         char next[96];
-        snprintf(next, sizeof next, "%.83s#%d", name, again);
+        snprintf(next, sizeof next, "%.83s#%" PRId64, name, again++);
         memcpy(out->name, next, sizeof next);
     }
     set->count++;
@@ -40,15 +36,17 @@ static qs_named_tensor *tensor_add(qs__import *one, const char *name, qs_shape s
 static void reader_count(qs__import *one, const char *name) {
     char cut[96];
     name_cut(name, cut);
-    for (int i = 0; i < one->shares; i++)
-        if (strcmp(one->shared[i].name, cut) == 0) {
-            one->shared[i].readers++;
-            return;
-        }
-    qs__stick(one, qs_grow(&one->shared, &one->shared_capacity, (size_t)one->shares + 1, sizeof *one->shared));
-    if (one->status != QS_OK) return;
-    memcpy(one->shared[one->shares].name, cut, sizeof cut);
-    one->shared[one->shares++].readers = 1;
+    int64_t place = one->shares;
+    const char *kept;
+    if (!qs__names_get(&one->readers, cut, &place)) {
+        qs__stick(one, qs_grow(&one->shared, &one->shared_capacity, (size_t)one->shares + 1, sizeof *one->shared));
+        qs__stick(one, qs__onnx_copy_text(one->memory, cut, strlen(cut), &kept));
+        if (one->status == QS_OK) qs__stick(one, qs__names_set(&one->readers, kept, place));
+        if (one->status != QS_OK) return;
+        memcpy(one->shared[one->shares].name, cut, sizeof cut);
+        one->shared[one->shares++].readers = 0;
+    }
+    one->shared[place].readers++;
 }
 
 void qs__copies_say(qs__import *one) {
