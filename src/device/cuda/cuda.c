@@ -308,5 +308,6 @@ const qs__backend qs__device_cuda = {
     .peak = qs__cuda_peak,
     .stage = &qs__cuda_stage,
     .group = &qs__cuda_group,
+    .joins = true,
     .recorder = &qs__cuda_recorder,
 };
