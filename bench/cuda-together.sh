@@ -15,7 +15,7 @@ mkdir -p "$TOGETHER_OUT"
 job() { # NAME CLUSTER MODEL BATCH EPOCHS IMAGES REPETITIONS
     name=$1
     folder=$TOGETHER_OUT/$name
-    DEMO_OUT=$folder DEMO_CLUSTER=examples/$2 DEMO_MODEL=$3 DEMO_BATCH=$4 DEMO_EPOCHS=$5 DEMO_DATASET=$images \
+    DEMO_OUT=$folder DEMO_CLUSTER=$2 DEMO_MODEL=$3 DEMO_BATCH=$4 DEMO_EPOCHS=$5 DEMO_DATASET=$images \
         DEMO_PROFILE="--repetitions $7 --conversion-seconds 2 --statistics-iterations 4" DEMO_OPTIONS="--train-limit $6 --test-limit 1280" \
         timeout -k 5 "$TOGETHER_SECONDS" sh examples/demo.sh || failed=1
     set --
@@ -33,8 +33,11 @@ images=shapes
 [ ! -d "${QSYNC_DATA:-}/cifar10" ] || images=cifar10
 for one in $TOGETHER_PAIRS; do
     case $one in
-    shared) job shared cluster-gpu.json resnet20 32 2 960 2 ;;
-    mixed) job mixed cluster-mixed.json resnet8 64 2 2560 4 ;;
+    shared)
+        jq '.links[].kind = "shared-memory"' examples/cluster-gpu.json > "$TOGETHER_OUT/cluster-shared.json"
+        job shared "$TOGETHER_OUT/cluster-shared.json" resnet20 32 2 960 2
+        ;;
+    mixed) job mixed examples/cluster-mixed.json resnet8 64 2 2560 4 ;;
     *) echo "bench: $one: must be shared or mixed" >&2 && exit 2 ;;
     esac
 done
