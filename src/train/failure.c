@@ -47,8 +47,9 @@ static const char *value_name(const qs_graph *graph, const qs_step *step, qs_rol
     const qs_node *node = &graph->node[step->node];
     const int input = role == QS_SRC2 || role == QS_DIFF_SRC2 ? 1 : role == QS_SRC3 || role == QS_DIFF_SRC3 ? 2 : 0;
     const bool source = input > 0 || role == QS_SRC || role == QS_DIFF_SRC;
+    if (input >= node->inputs && !step->conversion) return NULL; /* what a sum that is joined to the operator adds */
     if (source && !step->conversion && (!written || role == QS_DIFF_SRC || input > 0)) return graph->node[node->input[input]].name;
-    return source || role == QS_DST || role == QS_DIFF_DST || role == QS_PACKED ? node->name : NULL;
+    return source || role == QS_DST || role == QS_DIFF_DST || role == QS_DIFF_DST2 || role == QS_PACKED ? node->name : NULL;
 }
 
 static void culprit_name(const qs_schedule *schedule, const qs_graph *graph, const qs_step *step, int operand, bool written,
