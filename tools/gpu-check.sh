@@ -110,14 +110,16 @@ part_build() {
     cmake --preset gpu -DQS_WITH_MPI=$with_mpi > /dev/null
     tests_known > build/gpu/gpu_tests
     targets=$(sed 's/^part\.//; s/\./_/; s/^/test_/' build/gpu/gpu_tests | sort -u)
-    programs="qsync$(packs bench && echo ' qsync-bench')$(packs kernels && echo ' qsync-far')"
+    wanted=qsync
+    ! packs bench || wanted="$wanted qsync-bench"
+    ! packs kernels || wanted="$wanted qsync-far"
     # shellcheck disable=SC2086
-    cmake --build --preset gpu -j "${GPU_JOBS:-$(nproc)}" --target $programs $targets
+    cmake --build --preset gpu -j "${GPU_JOBS:-$(nproc)}" --target $wanted $targets
     to=$package/programs
     rm -rf "$to" "$package/programs.tar.xz"
     mkdir -p "$to/bin" "$to/lib"
     cp build/gpu/gpu_tests "$to/tests"
-    for program in $programs; do
+    for program in $wanted; do
         cp "build/gpu/$program" "$to/bin/"
     done
     cp "$(command -v jq)" "$to/bin/jq-alone"
@@ -291,8 +293,8 @@ part_looked() { # TOOL SHARE SECONDS
         QSYNC_CACHE=off
     # The tool has libraries of its own; the program finds what it needs beside it.
     # shellcheck disable=SC2046
-    LD_LIBRARY_PATH=$python_libraries timeout -k 5 $(($3 + 15)) compute-sanitizer --tool "$1" $(sanitizer_options "$1") --error-exitcode 99 "$programs/bin/test_device_cuda" \
-        > "$log" 2>&1 &
+    LD_LIBRARY_PATH=$python_libraries timeout -k 5 $(($3 + 15)) compute-sanitizer --tool "$1" $(sanitizer_options "$1") \
+        --error-exitcode 99 "$programs/bin/test_device_cuda" > "$log" 2>&1 &
     child=$!
     trap 'kill $child && exit 1' TERM
     wait $child || code=$?
