@@ -1,8 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Ranks of one job on one machine with a GPU, by MPI, as figures of examples/demo.sh: `shared`, two unlike classes of one GPU at once
-# (examples/cluster-gpu.json), of which each step of the weak one takes tens of those of the other, and `mixed`, a CPU beside the GPU
-# (examples/cluster-mixed.json). A pair that fails, or takes more than TOGETHER_SECONDS (100), leaves the figures of what it came to.
+# (examples/cluster-gpu.json), and `mixed`, a CPU beside the GPU (examples/cluster-mixed.json). A pair that fails, or takes more than TOGETHER_SECONDS (100), leaves the figures of what it came to.
 # TOGETHER_OUT (run/cuda-together) keeps runs; TOGETHER_PAIRS (shared mixed).
 set -eu
 cd "$(dirname "$0")/.."
