@@ -6,7 +6,7 @@
 #              (all) what they need, of the tests those of GPU_TESTS; GPU_DATA: folder of sets, GPU_IMAGES (9000 2500): of CIFAR-10
 #   devices    what there is: the GPU, its driver, libraries, what qsync says of it
 #   kernels    the device's tests and golden steps, all of them, whatever fails (GPU_TESTS: a pattern of names)
-#   sanitize   compute-sanitizer (GPU_TOOLS: memcheck racecheck synccheck initcheck) on our own kernels, for GPU_SECONDS (150)
+#   sanitize   compute-sanitizer (GPU_TOOLS: memcheck synccheck initcheck racecheck) on our own kernels, for GPU_SECONDS (150)
 #   bench      kernels beside a copy, products, whole steps (bench/cuda-kernels.sh, bench/cuda-step.sh; GPU_BENCHES: kernels steps)
 #   peer       PyTorch's steps beside them
 #   predict    random mixes of formats: predicted and measured steps
@@ -317,15 +317,16 @@ looked_figures() { # TOOL SECONDS
                | (group_by(.) | map("\(length) x \(.[0])")[:12])}'
 }
 
-# What is not ours is not looked into. Tools one after the other, each in as many processes as GPU_JOBS says; the first ones have more time.
+# What is not ours is not looked into. Tools one after the other, each in as many processes as GPU_JOBS says; racecheck, which takes ten times
+# as long as the others, has what is left.
 part_sanitize() {
     command -v compute-sanitizer > /dev/null || { say "no compute-sanitizer here" && return 1; }
     failed=0 jobs=${GPU_JOBS:-12} end=$(($(date +%s) + ${GPU_SECONDS:-150}))
     rm -rf "$out/sanitize"
     mkdir -p "$out/sanitize"
-    for tool in ${GPU_TOOLS:-memcheck racecheck synccheck initcheck}; do
+    for tool in ${GPU_TOOLS:-memcheck synccheck initcheck racecheck}; do
         begin=$(date +%s)
-        case $tool in memcheck) share=45 ;; racecheck | synccheck) share=60 ;; *) share=100 ;; esac
+        case $tool in racecheck) share=100 ;; *) share=40 ;; esac
         seconds=$(((end - begin) * share / 100 - 12)) # starting, and what is begun when time is up
         [ $seconds -ge 8 ] || { say "$tool: no time left" && continue; }
         seq 0 $((jobs - 1)) | xargs -I {} -P "$jobs" sh tools/gpu-check.sh looked "$out" "$tool" "{}/$jobs" "$seconds" || true
