@@ -296,17 +296,27 @@ done:
     w->model.status = status;
 }
 
-/* A name of this node's own where the tensor of the file is another or holds others too: the values are not those under that name. */
-static const char *name_of(qs__writer *w, const qs__weights *one, const char *what) {
+/* A name of this node's own where the tensor of the file holds others too; else that of the tensor, with an end that says how it is stored
+ * otherwise: import cuts it off. A bias that folding made is called after the weights. */
+static const char *name_of(qs__writer *w, const qs__weights *one, bool is_bias, const char *end) {
     char name[192];
+    const qs_parameter *bias = is_bias ? qs__parameter(w, QS_BIAS) : NULL;
     const size_t length = strlen(one->place->name);
-    if (one->place->parts > 1)
-        snprintf(name, sizeof name, "%s.%s", qs__node_at(w)->name, what);
-    else if (length > 7 && strcmp(one->place->name + length - 7, ".weight") == 0)
-        snprintf(name, sizeof name, "%.*s.%s", (int)length - 7, one->place->name, what);
-    else
-        snprintf(name, sizeof name, "%s.%s", one->place->name, what);
+    if (one->place->parts > 1) {
+        snprintf(name, sizeof name, "%s.%s%s", qs__node_at(w)->name, is_bias ? "bias" : "weight", end);
+    } else if (bias) {
+        const qs_weights_place place = qs__place(w, bias);
+        snprintf(name, sizeof name, "%s%s", place.name, end);
+    } else {
+        const bool ends = is_bias && length > 7 && strcmp(one->place->name + length - 7, ".weight") == 0;
+        snprintf(name, sizeof name, "%.*s%s%s", (int)(ends ? length - 7 : length), one->place->name, is_bias ? ".bias" : "", end);
+    }
     return qs__model_constant_find(&w->model, name) ? qs__name_unused(&w->model, name) : qs__name_of(&w->model, name);
+}
+
+/* The end of the name of weights that are stored otherwise, with a word for a matrix that lies the other way round than in the file. */
+static const char *end_of(const qs__weights *one, const char *plain, const char *turned) {
+    return one->axes == 2 && one->turned != one->place->transposed ? turned : plain;
 }
 
 /* [outputs, inputs, ...] to [inputs, outputs, ...], elements of `size` bytes, in place. */
@@ -374,7 +384,7 @@ static const char *bias_codes(qs__writer *w, const qs__weights *one, const qs__f
         codes[o] = (int32_t)rint((double)one->bias[o] / (double)product[o]);
     }
     qs__attribute_integer(&with, "axis", 0);
-    const char *stored_codes = qs__model_weights(&w->model, name_of(w, one, "bias_quantized"), QS_ONNX_INT32, 1, &outputs,
+    const char *stored_codes = qs__model_weights(&w->model, name_of(w, one, true, "_quantized"), QS_ONNX_INT32, 1, &outputs,
                                                  (size_t)outputs * sizeof *codes, codes, true);
     codes = NULL;
     name = QS__NODE(w, "DequantizeLinear", &with, stored_codes, qs__onnx_numbers(w, 1, &outputs, product), zeros);
@@ -404,7 +414,8 @@ static const char *weights_in_codes(qs__writer *w, qs__weights *one, const qs_qu
     }
     if (one->turned) QS_GOTO(turn(one, codes, 1));
     const size_t bytes = narrow ? pack(count, codes) : (size_t)count;
-    const char *data = stored(w, one, name_of(w, one, "weight_quantized"), narrow ? QS_ONNX_INT4 : QS_ONNX_INT8, bytes, codes);
+    const char *data = stored(w, one, name_of(w, one, false, end_of(one, "_quantized", "_transposed_quantized")),
+                              narrow ? QS_ONNX_INT4 : QS_ONNX_INT8, bytes, codes);
     codes = NULL;
     const char *zero = qs__model_constant(&w->model, "zeros", narrow ? QS_ONNX_INT4 : QS_ONNX_INT8, 1, &outputs,
                                           narrow ? (size_t)(outputs + 1) / 2 : (size_t)outputs, zeros);
@@ -433,14 +444,15 @@ static const char *weights_in_floats(qs__writer *w, qs__weights *one, const qs_f
         qs_round_array(format, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, none, count, one->values, one->values);
         data = one->values;
         one->values = NULL;
-        return stored(w, one, name_of(w, one, one->turned ? "weight_transposed" : "weight"), QS_ONNX_FLOAT, (size_t)count * sizeof(float),
-                      data);
+        return stored(w, one, name_of(w, one, false, end_of(one, "", "_transposed")), QS_ONNX_FLOAT, (size_t)count * sizeof(float), data);
     }
     const size_t bytes = qs_format_bytes(format, count);
     const bool narrow = format->bits == 8;
     QS_GOTO(qs_allocate(bytes, 1, &data));
     qs_convert_from_fp32(format, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, none, count, one->values, data);
-    const char *name = stored(w, one, name_of(w, one, narrow ? "weight_float8" : "weight_half"), float_types[row].type, bytes, data);
+    const char *name = stored(
+        w, one, name_of(w, one, false, narrow ? end_of(one, "_float8", "_transposed_float8") : end_of(one, "_half", "_transposed_half")),
+        float_types[row].type, bytes, data);
     w->summary->float8 += narrow;
     w->summary->half += !narrow;
     return narrow ? QS__NODE(w, "DequantizeLinear", NULL, name, qs__onnx_number(w, 1)) : qs__onnx_cast(w, name, QS_ONNX_FLOAT);
@@ -467,7 +479,7 @@ const char *qs__weights_write(qs__writer *w, qs__weights *one, qs__factor *facto
     }
     if (*bias || w->model.status != QS_OK) goto done;
     if (one->bias) {
-        *bias = qs__model_weights(&w->model, name_of(w, one, "bias"), QS_ONNX_FLOAT, 1, &outputs, (size_t)outputs * sizeof *one->bias,
+        *bias = qs__model_weights(&w->model, name_of(w, one, true, ""), QS_ONNX_FLOAT, 1, &outputs, (size_t)outputs * sizeof *one->bias,
                                   one->bias, true);
         one->bias = NULL;
     } else {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small models with random weights as today's exporter of PyTorch writes them (torch.onnx.export with dynamo=True), for tests of the import.
 
-    python make_dynamo.py FOLDER
+    python make_dynamo.py FOLDER [MODEL ...]
 
 Needs torch, torchvision, transformers, onnx and onnxscript (2.15, 0.29, 5.24, 1.23 and 0.7 made those in tests/golden/onnx).
 make_onnx.py then computes what they give. Of the notes on nodes those that the import reads are kept: the rest names lines of the exporting program.
@@ -14,7 +14,7 @@ import onnx
 import torch
 import torchvision
 import transformers
-from make_exports import Outputs, shaken
+from make_exports import Outputs, llama_config, shaken
 
 warnings.filterwarnings("ignore")
 LENGTH = 8
@@ -44,10 +44,14 @@ def models():
     torchvision_vit = torchvision.models.VisionTransformer(32, 8, 1, 2, 16, 24, num_classes=10)
     torchvision_vit.heads.head.weight.data = 0.25 * torch.randn(10, 16)
     yield "dynamo-vit-fixed", torchvision_vit, None, (image,), False
+    torch.manual_seed(23)
+    yield "llama-new", t.LlamaForCausalLM(llama_config()), ["input_ids"], (ids,), True
 
 
 def main():
     for name, model, names, inputs, is_open in models():
+        if sys.argv[2:] and name not in sys.argv[2:]:
+            continue
         path = os.path.join(sys.argv[1], name + ".onnx")
         model = shaken(model).eval()
         batch, length = torch.export.Dim("batch"), torch.export.Dim("sequence", max=12)

@@ -4,7 +4,7 @@
     python make_exports.py FOLDER [MODEL ...]
 
 Needs torch, torchvision and transformers (1.13, 0.14 and 4.30 made those in tests/golden/onnx); for the recurrent ones torch alone (2.15
-made those). make_onnx.py then computes what they give.
+made those), for Llama 2.15 and 5.24. make_onnx.py then computes what they give.
 """
 import inspect
 import os
@@ -117,11 +117,37 @@ def recurrent():
     yield "lstm-folded", Recurrent("LSTM", 1, True, True).eval(), names, ids, 17, False
 
 
+LLAMA = ("llama-old",)
+
+
+def llama_config():
+    """Six heads of four channels, of which three share a key: no extent is another's."""
+    import transformers
+
+    return transformers.LlamaConfig(vocab_size=29, hidden_size=24, num_hidden_layers=2, num_attention_heads=6, num_key_value_heads=2,
+                                    intermediate_size=20, max_position_embeddings=16, rope_theta=50000.0, use_cache=False)
+
+
+def llamas():
+    """As models()."""
+    import transformers
+
+    torch.manual_seed(23)
+    ids, keep = torch.randint(5, 16, (2, LENGTH)), torch.ones(2, LENGTH, dtype=torch.long)
+    keep[1, 5:] = 0
+    model = shaken(transformers.LlamaForCausalLM(llama_config())).eval()
+    yield "llama-old", model, ["input_ids", "attention_mask"], (ids, keep), 17, False
+
+
 def models(wanted=()):
     """Each of them: its name, the model, the names of its inputs (None: an image), samples of them, the opset, whether for training."""
-    if not wanted or not set(wanted) <= set(RECURRENT):
+    of_today = set(RECURRENT + LLAMA)
+    if not wanted or not set(wanted) <= of_today:
         yield from others()
-    yield from recurrent()
+    if not wanted or set(wanted) & set(RECURRENT):
+        yield from recurrent()
+    if not wanted or set(wanted) & set(LLAMA):
+        yield from llamas()
 
 
 def others():

@@ -32,7 +32,7 @@ BATCH, KEPT = 4, 512
 # the row of token types, which the import expands to all positions, trains as many rows, and two rows of positions are left out.
 # ONNX's tensors of recurrent networks are several of PyTorch's.
 LEFT_OUT = ("gated", "swin", "roberta-class", "lstm-folded")
-SPAN, TOKENS = ("bert-span",), ("bert-tokens", "gpt2-tokens")
+SPAN, TOKENS = ("bert-span",), ("bert-tokens", "gpt2-tokens", "llama-old")
 
 
 def watch(model, margin):

@@ -4,6 +4,8 @@
 /* What exporters write in their own ways: parameters under their names, whole, however the file reads them, and what cannot train said. */
 #include "imported.h"
 
+#include "qsync/graph.h"
+
 /* The position of RoBERTa's first token is row 2 of its table, all rows of which stay the parameter that the file has. */
 TEST(positions_behind_the_first_rows) {
     qs_onnx_imported roberta = imported("roberta-class.onnx:length=8");
@@ -71,12 +73,13 @@ TEST(files_of_the_new_exporter) {
     assert_true(has_tensor(&fixed, "encoder.layers.encoder_layer_0.self_attention.in_proj_weight"));
     const qs_onnx_imported *all[] = {&bert, &gpt2, &llama, &vit, &fixed};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        assert_int_equal(operators_of(all[i], "attention"), all[i] != &llama); /* with rotations between its heads are not side by side */
+        assert_int_equal(operators_of(all[i], "attention"), 1);
         for (size_t t = 0; t < all[i]->weights.count; t++)
             assert_true(strncmp(all[i]->weights.tensors[t].name, "val_", 4) != 0);
     }
     assert_int_equal(operators_of(&llama, "rms_norm"), 3);
-    assert_int_equal(operators_of(&llama, "expand"), 2);
+    assert_int_equal(operators_of(&llama, "rotary"), 2);
+    assert_int_equal(operators_of(&llama, "expand"), 0);
     qs_onnx_imported_release(&bert);
     qs_onnx_imported_release(&gpt2);
     qs_onnx_imported_release(&llama);
@@ -123,6 +126,42 @@ TEST(turned_matrices_without_bias) {
     }
 }
 
+static double setting_of(const qs_graph_operator *row, const char *name) {
+    for (int i = 0; i < row->settings; i++)
+        if (strcmp(row->setting[i].name, name) == 0) return row->setting[i].value;
+    return 0;
+}
+
+/* Llama with grouped keys, by both exporters: the operators of the built-in model, as many of each, with its heads and its waves. */
+TEST(llamas_are_the_built_in_one) {
+    static const char *const ops[] = {"embedding", "rms_norm", "linear", "rotary", "attention", "add", "silu", "multiply"};
+    qs_onnx_imported files[] = {imported("llama-new.onnx:length=8"), imported("llama-old.onnx:length=8")};
+    qs_graph *built = NULL;
+    assert_ok(qs_model_build("llama:layers=2,hidden=24,heads=6,kv=2,inner=20,vocab=29,length=8", NULL, &built));
+    for (size_t f = 0; f < COUNT_OF(files); f++) {
+        int all = 0;
+        for (size_t i = 0; i < COUNT_OF(ops); i++) {
+            int expected = 0;
+            for (int n = 0; n < built->nodes; n++)
+                expected += built->node[n].op == qs_op_of(ops[i]);
+            assert_int_equal(operators_of(&files[f], ops[i]), expected);
+            all += expected;
+        }
+        assert_int_equal(files[f].graph.operators, all);
+        for (int i = 0; i < files[f].graph.operators; i++) {
+            const qs_graph_operator *row = &files[f].graph.operator_[i];
+            if (strcmp(row->op, "rotary") == 0) assert_float_equal(setting_of(row, "base"), 50000, 0);
+            if (strcmp(row->op, "attention") != 0) continue;
+            assert_float_equal(setting_of(row, "heads"), 6, 0);
+            assert_float_equal(setting_of(row, "key_heads"), 2, 0);
+            assert_float_equal(setting_of(row, "causal"), 1, 0);
+            assert_int_equal(row->inputs, f == 0 ? 3 : 4);
+        }
+        qs_onnx_imported_release(&files[f]);
+    }
+    qs_graph_release(built);
+}
+
 /* 0, 1, ... of the samples: y gathers from x [N,4] in one row what stands `step` elements behind the sample before, or adds the number. */
 static qs_status imported_samples(int64_t step, qs_onnx_imported *out) {
     const int64_t extent[] = {1, 4}, columns[] = {0, 1, 2, 3};
@@ -164,5 +203,5 @@ TEST(numbers_of_samples) {
     qs_onnx_imported_release(&out);
 }
 
-TEST_MAIN(files_of_the_new_exporter, files_of_the_old_exporter, turned_matrices_without_bias, numbers_of_samples,
-          positions_behind_the_first_rows, a_parameter_of_two_operators, parameters_of_one_number, quotients_of_zero)
+TEST_MAIN(files_of_the_new_exporter, files_of_the_old_exporter, llamas_are_the_built_in_one, turned_matrices_without_bias,
+          numbers_of_samples, positions_behind_the_first_rows, a_parameter_of_two_operators, parameters_of_one_number, quotients_of_zero)

@@ -2,8 +2,8 @@
 // labels: short
 // links: train checkpoint
 /* Gradients of imported models are PyTorch's: one training step in fp32 from the weights of a file that PyTorch exported, its loss and, by
- * their names and in the layouts of the file, the gradients of all its parameters, on ref and cpu. BERT, DistilBERT and GPT-2 of two
- * layers and 16 channels, ViT of two layers and 16 channels for images of 32 pixels; resnet18 of a sixteenth of its channels and
+ * their names and in the layouts of the file, the gradients of all its parameters, on ref and cpu. BERT, DistilBERT, GPT-2 and Llama of two
+ * layers and 16 or 24 channels, ViT of two layers and 16 channels for images of 32 pixels; resnet18 of a sixteenth of its channels and
  * mobilenet_v3_small of an eighth for images of 64 pixels, both exported for training, with batch norms that use statistics of the batch.
  * Results are stored (tests/golden/onnx/NAME.gradients, made by tests/golden/make_gradients.py); inputs and labels come from the hash that
  * both sides compute. */
@@ -195,6 +195,7 @@ EVERY(gpt2, "gpt2-tokens", ":length=8")
 EVERY(vit, "vit", "")
 EVERY(resnet18, "resnet18", "")
 EVERY(mobilenet_v3, "mobilenet_v3", "")
+EVERY(llama, "llama-old", ":length=8")
 EVERY(lstm, "lstm", ":length=8")
 EVERY(gru, "gru", ":length=8")
 EVERY(rnn, "rnn", ":length=8")
@@ -223,4 +224,5 @@ TEST(weights_for_the_length_of_the_samples) {
     qs_graph_release(of_eight);
 }
 
-TEST_MAIN(weights_for_the_length_of_the_samples, bert_span, bert_tokens, distilbert, gpt2, vit, resnet18, mobilenet_v3, lstm, gru, rnn)
+TEST_MAIN(weights_for_the_length_of_the_samples, bert_span, bert_tokens, distilbert, gpt2, vit, resnet18, mobilenet_v3, llama, lstm, gru,
+          rnn)

@@ -316,8 +316,8 @@ TEST(a_span_of_two_outputs) {
 
 /* A file that leaves the length open is one model at every length: that of 12 positions, cut to 7, is the one that is imported at 7. */
 TEST(lengths_stay_open) {
-    static const char *const names[] = {"bert-span", "bert-tokens", "roberta-class", "distilbert-class", "gpt2-tokens",
-                                        "lstm",      "gru",         "rnn",           "lstm-folded"};
+    static const char *const names[] = {"bert-span", "bert-tokens", "roberta-class", "distilbert-class", "gpt2-tokens", "lstm",
+                                        "gru",       "rnn",         "lstm-folded",   "llama-new",        "llama-old"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char path[1024], text[1100], cut_signature[32], short_signature[32];
         qs_graph *graph = NULL, *cut = NULL, *shorter = NULL, *of_set = NULL;
@@ -384,7 +384,8 @@ TEST(refusals) {
 
 /* Whatever a byte of a file becomes, or wherever it ends: a model, or one line that says why not. */
 TEST(damaged_files) {
-    static const char *const names[] = {"gated.onnx", "gpt2-tokens.onnx:length=8", "swin.onnx", "lstm.onnx:length=8"};
+    static const char *const names[] = {"gated.onnx",         "gpt2-tokens.onnx:length=8", "swin.onnx",
+                                        "lstm.onnx:length=8", "llama-old.onnx:length=8",   "quantized.onnx"};
     enum { CHANGES = 400 };
     for (size_t m = 0; m < sizeof names / sizeof *names; m++) {
         char path[1024], text[1100], changed[] = "damaged-XXXXXX.onnx", *data;

@@ -6,10 +6,16 @@
 
 #include "fold/fold.h"
 
+/* ONNX Runtime's own QuantizeLinear and DequantizeLinear are those of ai.onnx with more types. */
+static bool is_contributed(const qs_onnx_node *node) {
+    return strcmp(node->domain, "com.microsoft") == 0 &&
+           (strcmp(node->op, "QuantizeLinear") == 0 || strcmp(node->op, "DequantizeLinear") == 0);
+}
+
 const qs__operator *qs__operator_find(const qs_onnx_node *node) {
     static const qs__operator *const families[] = {qs__rows_arithmetic, qs__rows_functions,  qs__rows_layout,   qs__rows_selection,
                                                    qs__rows_indexing,   qs__rows_reductions, qs__rows_products, qs__rows_layers};
-    if (*node->domain) return NULL;
+    if (*node->domain && !is_contributed(node)) return NULL;
     for (size_t i = 0; i < sizeof families / sizeof *families; i++)
         for (const qs__operator *row = families[i]; row->name; row++)
             if (strcmp(row->name, node->op) == 0) return row;
@@ -28,7 +34,8 @@ qs_status qs__operator_check(const qs_onnx_node *node) {
 
 bool qs_onnx_evaluates(const qs_onnx_node *node) {
     const qs__operator *row = qs__operator_find(node);
-    return row && row->evaluate && node->opset >= row->first && node->opset <= (row->last ? row->last : QS__NEWEST_OPSET);
+    return row && row->evaluate &&
+           (is_contributed(node) || (node->opset >= row->first && node->opset <= (row->last ? row->last : QS__NEWEST_OPSET)));
 }
 
 bool qs_onnx_says_shape(const qs_onnx_node *node, int input) {
@@ -91,7 +98,9 @@ static qs_status room_make(const qs__operator *row, const qs_onnx_tensor *first,
     }
     *done = false;
     if (row->flags & QS__SHARES) return QS_OK;
-    if (out->count > QS__MOST_ELEMENTS) return qs_fail(QS_UNSUPPORTED, "%" PRId64 " elements: at most 2^25 are computed", out->count);
+    const bool of_file = row->flags & QS__BY_PIECES && first && !first->uniform && first->count == out->count;
+    if (out->count > QS__MOST_ELEMENTS && !of_file)
+        return qs_fail(QS_UNSUPPORTED, "%" PRId64 " elements: at most 2^25 are computed", out->count);
     QS_TRY(qs__onnx_take(memory, (size_t)out->count, qs__element_size(out->type), &data));
     out->data = data;
     return QS_OK;
@@ -124,7 +133,7 @@ static qs_status compute(const qs_onnx_node *node, const qs__operator *row, cons
         QS_GOTO(room_make(row, node->inputs > 0 ? in[0] : NULL, symbols, memory, &out[k], &done));
         all_done = all_done && (done || out[k].count == 0);
     }
-    for (int i = 0; i < node->inputs && !all_done && !(row->flags & QS__SHARES); i++)
+    for (int i = 0; i < node->inputs && !all_done && !(row->flags & (QS__SHARES | QS__BY_PIECES)); i++)
         if (in[i] && in[i]->count > QS__MOST_ELEMENTS)
             QS_GOTO(qs_fail(QS_UNSUPPORTED, "an operand of %" PRId64 " elements: at most 2^25 are computed with", in[i]->count));
     if (!all_done) {

@@ -56,6 +56,7 @@ enum {
     QS__DEPENDS = 4,             /* of parameters: computed all the same, as weights that are stored in another form */
     QS__SELECTS = 32,            /* every element of input 0 is compared with as many as the result has along the attribute "axis" */
     QS__SAYS_SHAPE = 16,         /* elements of the only input, or of those behind the first, say how large the result is */
+    QS__BY_PIECES = 32,          /* takes no memory but the result's: operands may be as large as the file has them */
 };
 
 typedef struct qs__operator {

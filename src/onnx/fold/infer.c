@@ -182,6 +182,12 @@ static qs_status evaluate(qs__folding *folding, const qs_onnx_node *node, const 
     return status;
 }
 
+/* What a DequantizeLinear reads; NULL: it is no such node. */
+static qs_onnx_value *codes_of(qs__folding *folding, const qs_onnx_node *node) {
+    const bool is = strcmp(node->op, "DequantizeLinear") == 0 && node->inputs > 0 && node->input[0] >= 0;
+    return is ? &folding->value[node->input[0]] : NULL;
+}
+
 static qs_status constants_find(qs__folding *folding, const qs_onnx_node *node, const qs__operator *row) {
     const qs_onnx_tensor **in = NULL;
     qs_onnx_tensor *list = NULL, *out = NULL;
@@ -191,7 +197,10 @@ static qs_status constants_find(qs__folding *folding, const qs_onnx_node *node, 
         QS_TRY(shape_of_value(folding, node, &done));
         if (done) return QS_OK;
     }
-    if (folding->work > MOST_WORK) return QS_OK;
+    const qs_onnx_value *from = codes_of(folding, node);
+    const bool first_time = from && from->constant && !from->constant->uniform && !from->codes; /* the file has as many bytes */
+    const int64_t work = folding->work;
+    if (work > MOST_WORK && !first_time) return QS_OK;
     for (int i = 0; i < node->inputs; i++) {
         const qs_onnx_value *value = node->input[i] < 0 ? NULL : &folding->value[node->input[i]];
         if (value && !is_usable(folding, row, value)) return QS_OK;
@@ -215,6 +224,7 @@ static qs_status constants_find(qs__folding *folding, const qs_onnx_node *node, 
         folding->work += out[k].uniform ? 0 : out[k].count;
         if (node->output[k] >= 0) QS_GOTO(constant_set(folding, node->output[k], &out[k], one_sample));
     }
+    if (first_time) folding->work = work;
 done:
     free(in);
     free(list);
@@ -222,15 +232,18 @@ done:
     return status;
 }
 
-/* What the file itself says is a weight: a Constant node's tensor, or one that is filled to a shape that the file says. */
+/* What the file itself says is a weight: a Constant node's tensor, one that is filled to a shape that the file says, what codes stand
+ * for. */
 static void parameter_mark(qs__folding *folding, const qs_onnx_node *node) {
-    const bool constant = strcmp(node->op, "Constant") == 0;
-    if (!constant && strcmp(node->op, "ConstantOfShape") != 0) return;
-    qs_onnx_value *value = &folding->value[node->output[0]];
-    if (!value->constant) return;
-    const bool of_file = constant || !folding->computed[node->input[0]];
+    const bool constant = strcmp(node->op, "Constant") == 0, quantized = strcmp(node->op, "QuantizeLinear") == 0;
+    qs_onnx_value *value = &folding->value[node->output[0]], *codes = codes_of(folding, node);
+    if (!value->constant || !(constant || quantized || codes || strcmp(node->op, "ConstantOfShape") == 0)) return;
+    if (codes && !codes->codes) codes->codes = codes->name;
+    if (codes) value->codes = codes->codes;
+    if (quantized) value->codes = folding->value[node->input[0]].name;
+    const bool of_file = constant || codes || !folding->computed[node->input[0]];
     if (constant) folding->computed[node->output[0]] = false;
-    value->is_parameter = of_file && qs_onnx_type_is_float(value->type) && value->constant->count > 1;
+    value->is_parameter = of_file && qs_onnx_type_is_float(value->type) && value->constant->count > 1 && !quantized;
 }
 
 /* ---- Nodes ------------------------------------------------------------------------------------------------------------------------- */

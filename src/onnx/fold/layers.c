@@ -209,8 +209,30 @@ static qs_status shape_normalised(const qs__shaping *at) {
     return QS_OK;
 }
 
-/* (x - mean) / sqrt(variance + epsilon) · scale + bias over all that lies from the axis on; beside it the means, and what is multiplied by.
- * Models have it on values that flow; here it is for the few that normalise what is constant. */
+/* Attention: queries [N,L,H E] or [N,H,L,E], values of K heads as wide as they are; Y has the extents of the queries but for that width.
+ * Keys and values of before, and scores, are given out in extents that nobody asks for here. */
+static qs_status shape_attention(const qs__shaping *at) {
+    int64_t heads, key_heads, channels;
+    QS_TRY(qs__need(at, 1));
+    QS_TRY(qs__need(at, 2));
+    QS_TRY(qs__shape_like(at));
+    QS_TRY(qs_onnx_attribute_int(at->node, "q_num_heads", 0, &heads));
+    QS_TRY(qs_onnx_attribute_int(at->node, "kv_num_heads", 0, &key_heads));
+    const int rank = at->out->rank;
+    if (rank < 0) return QS_OK;
+    if (rank != 3 && rank != 4) return qs_fail(QS_BAD_FILE, "queries of %d axes, must be 3 or 4", rank);
+    if (at->in[2].rank != rank || !qs_onnx_extent_is_fixed(&at->in[2].extent[rank - 1], &channels)) {
+        at->out->extent[rank - 1] = qs__extent_unknown;
+        return QS_OK;
+    }
+    if (rank == 3 && (heads < 1 || key_heads < 1 || heads > 1 << 16 || channels % key_heads != 0))
+        return qs_fail(QS_BAD_FILE, "%" PRId64 " heads, and %" PRId64 " of %" PRId64 " channels of the values", heads, key_heads, channels);
+    at->out->extent[rank - 1] = qs_onnx_extent_of(rank == 3 ? channels / key_heads * heads : channels);
+    return QS_OK;
+}
+
+/* (x - mean) / sqrt(variance + epsilon) · scale + bias over all that lies from the axis on; beside it the means, and what is multiplied
+ * by. Models have it on values that flow; here it is for the few that normalise what is constant. */
 static qs_status evaluate_layer_normalization(const qs__evaluation *at) {
     enum { RESULT, MEAN, INVERSE, SCALE, BIAS, ARRAYS };
     qs__array array[ARRAYS] = {{0}};
@@ -374,6 +396,7 @@ const qs__operator qs__rows_layers[] = {
     {"LayerNormalization", 17, 0, shape_normalised, evaluate_layer_normalization, 0, 0},
     {"GroupNormalization", 18, 0, shape_normalised, NULL, 0, 0},
     {"RMSNormalization", 23, 0, shape_normalised, NULL, 0, 0},
+    {"Attention", 23, 0, shape_attention, NULL, 0, 0},
     {"LpNormalization", 1, 0, shape_normalised, NULL, 0, 0},
     {"MeanVarianceNormalization", 9, 0, shape_normalised, NULL, 0, 0},
     {"LRN", 1, 0, shape_normalised, NULL, 0, 0},

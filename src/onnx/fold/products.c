@@ -257,27 +257,35 @@ done:
     return status;
 }
 
+/* (code - zero point) · scale, as in ONNX Runtime: the difference as a float, their product rounded once. In pieces, so that a table of
+ * any size takes no memory but the result's. */
 static qs_status evaluate_dequantize(const qs__evaluation *at) {
-    qs__array in = {0}, scale = {0}, zero = {0}, out = {0};
+    enum { PIECE = 4096 };
+    qs__array scale = {0}, zero = {0}, piece = {0};
+    const size_t size = qs__element_size(at->out->type);
     steps by;
     qs_status status = QS_OK;
     QS_TRY(steps_of(at, &by));
-    QS_GOTO(qs__array_load(at->in[0], &in));
     QS_GOTO(qs__array_load(at->in[1], &scale));
     if (at->inputs > 2 && at->in[2]) QS_GOTO(qs__array_load(at->in[2], &zero));
     if (!scale.real) QS_GOTO(qs_fail(QS_BAD_FILE, "scales must be reals"));
-    QS_GOTO(qs__array_make(at->out->type, at->out->count, &out));
-    for (int64_t i = 0; i < out.count; i++) {
-        const int64_t step = step_at(&by, at->in[1], i);
-        const double code = in.real ? in.real[i] : (double)in.integer[i];
-        out.real[i] = (code - (zero.integer ? (double)zero.integer[step] : zero.real ? zero.real[step] : 0)) * scale.real[step];
+    QS_GOTO(qs__array_make(QS_ONNX_FLOAT, PIECE, &piece));
+    for (int64_t first = 0; first < at->out->count; first += PIECE) {
+        qs_onnx_tensor part = *at->out;
+        piece.count = at->out->count - first < PIECE ? at->out->count - first : PIECE;
+        QS_GOTO(qs_onnx_tensor_doubles(at->in[0], first, piece.count, piece.real));
+        for (int64_t i = 0; i < piece.count; i++) {
+            const int64_t step = step_at(&by, at->in[1], first + i);
+            const double offset = zero.integer ? (double)zero.integer[step] : zero.real ? zero.real[step] : 0;
+            piece.real[i] = (double)(float)(piece.real[i] - offset) * scale.real[step];
+        }
+        part.data = (const char *)at->out->data + (size_t)first * size;
+        QS_GOTO(qs__array_store(&piece, false, &part));
     }
-    QS_GOTO(qs__array_store(&out, false, at->out));
 done:
-    qs__array_release(&in);
     qs__array_release(&scale);
     qs__array_release(&zero);
-    qs__array_release(&out);
+    qs__array_release(&piece);
     return status;
 }
 
@@ -286,6 +294,6 @@ const qs__operator qs__rows_products[] = {
     {"MatMulInteger", 10, 0, shape_matmul, evaluate_matmul, 0, 0},
     {"Gemm", 7, 0, shape_gemm, evaluate_gemm, 0, 0},
     {"QuantizeLinear", 10, 0, shape_quantize, evaluate_quantize, 0, QS__DEPENDS},
-    {"DequantizeLinear", 10, 0, shape_dequantize, evaluate_dequantize, 0, QS__DEPENDS},
+    {"DequantizeLinear", 10, 0, shape_dequantize, evaluate_dequantize, 0, QS__DEPENDS | QS__BY_PIECES},
     {0},
 };

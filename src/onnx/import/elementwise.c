@@ -30,7 +30,10 @@ static void with_attribute(qs__import *one, const qs__node *node, const char *op
 }
 
 void qs__import_Relu(qs__import *one, const qs__node *node) {
-    simple(one, node, "relu");
+    qs__value x;
+    if (!qs__flow_in(one, node, 0, &x)) return;
+    const int made = unary(one, node, "relu", &x);
+    if (node->fused && node->setting > 0) qs__set(one, made, "ceiling", node->setting); /* of what codes hold (codes.c) */
 }
 void qs__import_Sigmoid(qs__import *one, const qs__node *node) {
     simple(one, node, "sigmoid");

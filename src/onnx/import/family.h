@@ -19,6 +19,9 @@ void qs__torch_weights(qs__import *one, const qs__node *node, qs__value *matrix)
 /* How much a value grows from one sample to the next, which is the number of the sample times that, and something that is the same for
  * all; 0: it is made otherwise. */
 int64_t qs__sample_step(qs__import *one, int value);
+/* Numbers that codes stand for are a parameter, under the name of what was put into codes; `codes` is what the file calls these, or numbers
+ * that our export stored otherwise. */
+void qs__codes_name(qs__import *one, qs__value *weights, const char *codes);
 /* Computes a node of numbers alone; false: it has other inputs, or is not known to the evaluator. */
 bool qs__evaluate(qs__import *one, const qs__node *node);
 /* x (.., I) times a matrix [O,I], and a bias or NULL: the axis becomes O. False where extents do not fit: refused. */
@@ -32,6 +35,9 @@ void qs__cut(qs__import *one, qs__value *value, int axis, int64_t first, int64_t
  * a mask. */
 bool qs__hide(qs__import *one, const qs__node *node, const qs__value *scores, const qs__value *mask, qs__value *rest);
 void qs__hide_by(qs__import *one, const qs__node *node, const qs__value *mask);
+/* The same of a mask of scores at hand, numbers or what follows from an input: added where its elements are real numbers, else true where a
+ * score is seen. False where it says more than which are hidden. */
+bool qs__hide_scores(qs__import *one, qs__value *scores, const qs__value *mask);
 bool qs__hide_constant(qs__import *one, const qs__node *node, const qs__value *scores, const qs__value *numbers);
 /* A value whose axes of one index are repeated as those of a wider one are. */
 qs__value qs__repeated_as(qs__import *one, const qs__value *wide, qs__value *narrow);

@@ -9,8 +9,7 @@
 
 /* ---- Asking --------------------------------------------------------------------------------------------------------------- */
 
-/* The node that makes a value, if it is of that operator; NULL else. */
-static qs__node *maker(qs__import *one, int value, const char *op) {
+qs__node *qs__maker(qs__import *one, int value, const char *op) {
     const int at = value >= 0 ? one->value[value].producer : -1;
     return at >= 0 && !one->node[at].dead && strcmp(one->node[at].op, op) == 0 ? &one->node[at] : NULL;
 }
@@ -68,7 +67,7 @@ static int factors_of(qs__import *one, const qs__node *node, int *factor, double
     while (left > 0) {
         const int value = open[--left];
         double number;
-        const qs__node *product = maker(one, value, "Mul"), *quotient = maker(one, value, "Div");
+        const qs__node *product = qs__maker(one, value, "Mul"), *quotient = qs__maker(one, value, "Div");
         if (number_of(one, value, &number))
             *constant *= number;
         else if (product && product->inputs == 2 && one->value[value].readers == 1 && left + 2 <= 2 * MOST_FACTORS)
@@ -87,27 +86,28 @@ static int factors_of(qs__import *one, const qs__node *node, int *factor, double
 
 /* mean((x - mean(x))²) + epsilon, or of x itself, under a root: *x and *epsilon; `centred` is x - mean(x), -1: x itself. */
 static bool spread_of(qs__import *one, int value, int centred, double *epsilon) {
-    const qs__node *root = maker(one, value, "Sqrt"), *sum, *mean, *square;
+    const qs__node *root = qs__maker(one, value, "Sqrt"), *sum, *mean, *square;
     if (!root) return false;
-    sum = maker(one, root->input[0], "Add");
+    sum = qs__maker(one, root->input[0], "Add");
     const int variance = sum ? beside_number(one, sum, epsilon) : -1;
-    mean = maker(one, variance, "ReduceMean");
+    mean = qs__maker(one, variance, "ReduceMean");
     if (!mean || !over_last(one, mean)) return false;
-    if ((square = maker(one, mean->input[0], "Pow")) && is_number(one, square->input[1], 2, 0))
+    if ((square = qs__maker(one, mean->input[0], "Pow")) && is_number(one, square->input[1], 2, 0))
         ;
-    else if (!(square = maker(one, mean->input[0], "Mul")) || square->input[0] != square->input[1])
+    else if (!(square = qs__maker(one, mean->input[0], "Mul")) || square->input[0] != square->input[1])
         return false;
     if (square->input[0] == centred) return true;
     /* Some exporters subtract twice. */
-    const qs__node *again = maker(one, square->input[0], "Sub"), *first = maker(one, centred, "Sub");
+    const qs__node *again = qs__maker(one, square->input[0], "Sub"), *first = qs__maker(one, centred, "Sub");
     if (!again || !first || again->input[0] != first->input[0]) return false;
-    const qs__node *a = maker(one, again->input[1], "ReduceMean"), *b = maker(one, first->input[1], "ReduceMean");
+    const qs__node *a = qs__maker(one, again->input[1], "ReduceMean"), *b = qs__maker(one, first->input[1], "ReduceMean");
     return a && b && a->input[0] == b->input[0];
 }
 
 /* x, where a value is x - mean(x) over the last axis; -1 else. */
 static int centred_of(qs__import *one, int value) {
-    const qs__node *difference = maker(one, value, "Sub"), *mean = difference ? maker(one, difference->input[1], "ReduceMean") : NULL;
+    const qs__node *difference = qs__maker(one, value, "Sub"),
+                   *mean = difference ? qs__maker(one, difference->input[1], "ReduceMean") : NULL;
     return mean && mean->input[0] == difference->input[0] && over_last(one, mean) ? difference->input[0] : -1;
 }
 
@@ -132,7 +132,7 @@ static void norm_of_positions(qs__import *one, qs__node *node) {
         top = node->input[0], root = node->input[1];
     else if (strcmp(node->op, "Mul") == 0 && node->inputs == 2)
         for (int i = 0; i < 2 && root < 0; i++) {
-            const qs__node *inverse = maker(one, node->input[i], "Reciprocal"), *quotient = maker(one, node->input[i], "Div");
+            const qs__node *inverse = qs__maker(one, node->input[i], "Reciprocal"), *quotient = qs__maker(one, node->input[i], "Div");
             if (inverse) root = inverse->input[0];
             if (quotient && number_of(one, quotient->input[0], &unit) && unit == 1) root = quotient->input[1];
             top = node->input[1 - i];
@@ -161,7 +161,7 @@ static bool is_filled(qs__import *one, int value, double wanted) {
 
 /* An array of the file, also one that stands there in other extents; -1: it is none. */
 static int array_of(qs__import *one, int value) {
-    for (const qs__node *seen = maker(one, value, "Reshape"); seen; seen = maker(one, value, "Reshape"))
+    for (const qs__node *seen = qs__maker(one, value, "Reshape"); seen; seen = qs__maker(one, value, "Reshape"))
         value = seen->input[0];
     return is_array(one, value) ? value : -1;
 }
@@ -171,12 +171,12 @@ static void norm_of_groups(qs__import *one, qs__node *node) {
     if (strcmp(node->op, "Add") != 0 || node->inputs != 2) return;
     for (int i = 0; i < 2; i++) {
         const int shift = array_of(one, node->input[1 - i]);
-        const qs__node *scaled = maker(one, node->input[i], "Mul");
+        const qs__node *scaled = qs__maker(one, node->input[i], "Mul");
         if (!scaled || scaled->inputs != 2 || shift < 0) continue;
         const int first = array_of(one, scaled->input[0]), scale = first >= 0 ? first : array_of(one, scaled->input[1]);
-        const qs__node *back = maker(one, scaled->input[first >= 0], "Reshape"),
-                       *norm = back ? maker(one, back->input[0], "InstanceNormalization") : NULL;
-        const qs__node *seen = norm ? maker(one, norm->input[0], "Reshape") : NULL;
+        const qs__node *back = qs__maker(one, scaled->input[first >= 0], "Reshape"),
+                       *norm = back ? qs__maker(one, back->input[0], "InstanceNormalization") : NULL;
+        const qs__node *seen = norm ? qs__maker(one, norm->input[0], "Reshape") : NULL;
         int64_t before[QS__MOST_RANK], after[QS__MOST_RANK];
         if (!seen || scale < 0 || !is_filled(one, norm->input[1], 1) || !is_filled(one, norm->input[2], 0)) continue;
         const int rank = qs__extents_of(one, seen->input[0], before);
@@ -196,20 +196,20 @@ static void norm_of_keras(qs__import *one, qs__node *node) {
     double epsilon = 0;
     if (strcmp(node->op, "Add") != 0 || node->inputs != 2) return;
     for (int i = 0; i < 2; i++) {
-        const qs__node *scaled = maker(one, node->input[i], "Mul"), *rest = maker(one, node->input[1 - i], "Sub");
-        const qs__node *moved = rest && is_array(one, rest->input[0]) ? maker(one, rest->input[1], "Mul") : NULL;
+        const qs__node *scaled = qs__maker(one, node->input[i], "Mul"), *rest = qs__maker(one, node->input[1 - i], "Sub");
+        const qs__node *moved = rest && is_array(one, rest->input[0]) ? qs__maker(one, rest->input[1], "Mul") : NULL;
         if (!scaled || !moved || scaled->inputs != 2 || moved->inputs != 2) continue;
         for (int k = 0; k < 2; k++) {
             const int x = scaled->input[k], factor = scaled->input[1 - k], middle = other_of(moved, factor);
-            const qs__node *mean = middle >= 0 ? maker(one, middle, "ReduceMean") : NULL, *product = maker(one, factor, "Mul");
+            const qs__node *mean = middle >= 0 ? qs__maker(one, middle, "ReduceMean") : NULL, *product = qs__maker(one, factor, "Mul");
             if (!mean || mean->input[0] != x || !over_last(one, mean) || !product || product->inputs != 2) continue;
             const int array = is_array(one, product->input[0]) ? 0 : 1;
-            const qs__node *inverse = maker(one, product->input[1 - array], "Reciprocal");
-            const qs__node *root = inverse ? maker(one, inverse->input[0], "Sqrt") : NULL,
-                           *sum = root ? maker(one, root->input[0], "Add") : NULL;
+            const qs__node *inverse = qs__maker(one, product->input[1 - array], "Reciprocal");
+            const qs__node *root = inverse ? qs__maker(one, inverse->input[0], "Sqrt") : NULL,
+                           *sum = root ? qs__maker(one, root->input[0], "Add") : NULL;
             const int variance = sum ? beside_number(one, sum, &epsilon) : -1;
-            const qs__node *square = maker(one, variance, "ReduceMean");
-            const qs__node *squared = square && over_last(one, square) ? maker(one, square->input[0], "Mul") : NULL;
+            const qs__node *square = qs__maker(one, variance, "ReduceMean");
+            const qs__node *squared = square && over_last(one, square) ? qs__maker(one, square->input[0], "Mul") : NULL;
             if (!is_array(one, product->input[array]) || !squared || squared->input[0] != squared->input[1] ||
                 centred_of(one, squared->input[0]) != x)
                 continue;
@@ -225,12 +225,12 @@ static void norm_of_keras(qs__import *one, qs__node *node) {
 /* x, where the value is 1 + erf(x / sqrt(2)). */
 static int error_of(qs__import *one, int value) {
     double number;
-    const qs__node *sum = maker(one, value, "Add");
+    const qs__node *sum = qs__maker(one, value, "Add");
     const int inner = sum ? beside_number(one, sum, &number) : -1;
-    const qs__node *erf = inner >= 0 && number == 1 ? maker(one, inner, "Erf") : NULL, *scaled;
+    const qs__node *erf = inner >= 0 && number == 1 ? qs__maker(one, inner, "Erf") : NULL, *scaled;
     if (!erf) return -1;
-    if ((scaled = maker(one, erf->input[0], "Div")) && is_number(one, scaled->input[1], sqrt(2), 1e-3)) return scaled->input[0];
-    scaled = maker(one, erf->input[0], "Mul");
+    if ((scaled = qs__maker(one, erf->input[0], "Div")) && is_number(one, scaled->input[1], sqrt(2), 1e-3)) return scaled->input[0];
+    scaled = qs__maker(one, erf->input[0], "Mul");
     const int x = scaled ? beside_number(one, scaled, &number) : -1;
     return x >= 0 && fabs(number - sqrt(0.5)) < 1e-3 ? x : -1;
 }
@@ -239,13 +239,13 @@ static int error_of(qs__import *one, int value) {
 static bool is_cube(qs__import *one, int value, int x, double factor) {
     int part[MOST_FACTORS];
     double constant;
-    const qs__node *product = maker(one, value, "Mul");
+    const qs__node *product = qs__maker(one, value, "Mul");
     const int parts = product && product->inputs == 2 ? factors_of(one, product, part, &constant) : 0;
     if (parts < 1 || fabs(constant - factor) > 1e-3 * factor) return false;
     int power = 0;
     for (int i = 0; i < parts; i++) {
         double exponent;
-        const qs__node *raised = maker(one, part[i], "Pow");
+        const qs__node *raised = qs__maker(one, part[i], "Pow");
         if (part[i] == x)
             power++;
         else if (raised && raised->input[0] == x && number_of(one, raised->input[1], &exponent))
@@ -260,14 +260,14 @@ static bool is_cube(qs__import *one, int value, int x, double factor) {
 static int tanh_of(qs__import *one, int value) {
     double number;
     int part[MOST_FACTORS];
-    const qs__node *sum = maker(one, value, "Add");
+    const qs__node *sum = qs__maker(one, value, "Add");
     const int inner = sum ? beside_number(one, sum, &number) : -1;
-    const qs__node *tanh = inner >= 0 && number == 1 ? maker(one, inner, "Tanh") : NULL;
-    const qs__node *product = tanh ? maker(one, tanh->input[0], "Mul") : NULL;
+    const qs__node *tanh = inner >= 0 && number == 1 ? qs__maker(one, inner, "Tanh") : NULL;
+    const qs__node *product = tanh ? qs__maker(one, tanh->input[0], "Mul") : NULL;
     if (!product || product->inputs != 2) return -1;
     const int parts = factors_of(one, product, part, &number);
     if (parts < 1 || fabs(number - 0.7978845608) > 1e-3) return -1;
-    const qs__node *cubic = parts == 1 ? maker(one, part[0], "Add") : NULL;
+    const qs__node *cubic = parts == 1 ? qs__maker(one, part[0], "Add") : NULL;
     for (int i = 0; cubic && i < 2; i++)
         if (is_cube(one, cubic->input[1 - i], cubic->input[i], 0.044715)) return cubic->input[i];
     return -1;
@@ -282,9 +282,9 @@ static void gated(qs__import *one, qs__node *node) {
     if (parts != 2) return;
     for (int i = 0; i < 2; i++) {
         const int x = part[1 - i], of = part[i];
-        const qs__node *sigmoid = maker(one, of, "Sigmoid"), *hard = maker(one, of, "HardSigmoid"), *tanh = maker(one, of, "Tanh"),
-                       *clip = maker(one, of, "Clip");
-        const qs__node *plus = tanh ? maker(one, tanh->input[0], "Softplus") : NULL;
+        const qs__node *sigmoid = qs__maker(one, of, "Sigmoid"), *hard = qs__maker(one, of, "HardSigmoid"),
+                       *tanh = qs__maker(one, of, "Tanh"), *clip = qs__maker(one, of, "Clip");
+        const qs__node *plus = tanh ? qs__maker(one, tanh->input[0], "Softplus") : NULL;
         double term = 0;
         if (constant == 0.5 && error_of(one, of) == x)
             qs__node_replace(node, "Gelu", 1, &x, 0);
@@ -298,7 +298,7 @@ static void gated(qs__import *one, qs__node *node) {
                  qs__float(one, hard, "beta", 0.5) == 0.5)
             qs__node_replace(node, "HardSwish", 1, &x, 0);
         else if (clip && fabs(constant - 1.0 / 6) < 1e-4) { /* x (x + 3) between 0 and 6 over 6 */
-            const qs__node *shifted = maker(one, clip->input[0], "Add");
+            const qs__node *shifted = qs__maker(one, clip->input[0], "Add");
             const bool bounds = clip->inputs >= 3 ? is_number(one, clip->input[1], 0, 0) && is_number(one, clip->input[2], 6, 0)
                                                   : qs__float(one, clip, "min", -1) == 0 && qs__float(one, clip, "max", 0) == 6;
             if (!shifted || beside_number(one, shifted, &term) != x || term != 3 || !bounds) continue;
@@ -311,12 +311,12 @@ static void gated(qs__import *one, qs__node *node) {
 
 /* x (x + 3) between 0 and 6, divided by 6 at the end. */
 static void gated_quotient(qs__import *one, qs__node *node) {
-    qs__node *product = strcmp(node->op, "Div") == 0 && is_number(one, node->input[1], 6, 0) ? maker(one, node->input[0], "Mul") : NULL;
+    qs__node *product = strcmp(node->op, "Div") == 0 && is_number(one, node->input[1], 6, 0) ? qs__maker(one, node->input[0], "Mul") : NULL;
     if (!product || product->inputs != 2) return;
     for (int i = 0; i < 2; i++) {
         double term = 0;
         const int x = product->input[1 - i];
-        const qs__node *clip = maker(one, product->input[i], "Clip"), *shifted = clip ? maker(one, clip->input[0], "Add") : NULL;
+        const qs__node *clip = qs__maker(one, product->input[i], "Clip"), *shifted = clip ? qs__maker(one, clip->input[0], "Add") : NULL;
         if (!shifted || beside_number(one, shifted, &term) != x || term != 3) continue;
         if (clip->inputs >= 3 ? !(is_number(one, clip->input[1], 0, 0) && is_number(one, clip->input[2], 6, 0))
                               : qs__float(one, clip, "max", 0) != 6)
@@ -335,13 +335,29 @@ static void masked_shares(qs__import *one, qs__node *node) {
     if (strcmp(node->op, "Mul") != 0 || node->inputs != 2) return;
     for (int i = 0; i < 2; i++) {
         const int shares = node->input[i];
-        const qs__node *softmax = maker(one, shares, "Softmax"), *seen = maker(one, node->input[1 - i], "Cast");
-        const qs__node *hidden = softmax ? maker(one, softmax->input[0], "Where") : NULL;
+        const qs__node *softmax = qs__maker(one, shares, "Softmax"), *seen = qs__maker(one, node->input[1 - i], "Cast");
+        const qs__node *hidden = softmax ? qs__maker(one, softmax->input[0], "Where") : NULL;
         if (!seen || !hidden || hidden->inputs != 3 || hidden->input[0] != seen->input[0]) continue;
         if (!number_of(one, hidden->input[2], &hiding)) continue;
         qs__node_replace(node, "Identity", 1, &shares, 0);
         return;
     }
+}
+
+/* Products of heads that share keys, seen as rows one behind the other for each key head and as heads again. Our own export writes it. */
+static void shared_keys(qs__import *one, qs__node *node) {
+    int64_t apart[QS__MOST_RANK], rows[QS__MOST_RANK], keys[QS__MOST_RANK], out[QS__MOST_RANK];
+    const qs__node *product = strcmp(node->op, "Reshape") == 0 ? qs__maker(one, node->input[0], "MatMul") : NULL;
+    const qs__node *seen = product && one->value[node->input[0]].readers == 1 ? qs__maker(one, product->input[0], "Reshape") : NULL;
+    if (!seen || product->fused || one->value[product->input[1]].kind == QS__NUMBERS) return;
+    if (qs__extents_of(one, seen->input[0], apart) != 4 || qs__extents_of(one, product->input[0], rows) != 4 ||
+        qs__extents_of(one, product->input[1], keys) != 4 || qs__extents_of(one, node->output[0], out) != 4)
+        return;
+    if (rows[1] < 1 || apart[1] % rows[1] != 0 || apart[1] == rows[1] || rows[2] != apart[1] / rows[1] * apart[2] || keys[1] != rows[1] ||
+        rows[3] != apart[3] || out[1] != apart[1] || out[2] != apart[2] || out[3] != keys[3])
+        return;
+    const int input[] = {seen->input[0], product->input[1]};
+    qs__node_replace(node, "MatMul", 2, input, 0);
 }
 
 /* ---- All of them ---------------------------------------------------------------------------------------------------------- */
@@ -361,8 +377,8 @@ void qs__readers_count(qs__import *one) {
 }
 
 void qs__fuse(qs__import *one) {
-    static void (*const rules[])(qs__import *, qs__node *) = {norm_of_keras, norm_of_groups, norm_of_positions,
-                                                              gated,         gated_quotient, masked_shares};
+    static void (*const rules[])(qs__import *, qs__node *) = {norm_of_keras,  norm_of_groups, norm_of_positions, gated,
+                                                              gated_quotient, masked_shares,  shared_keys};
     qs__readers_count(one);
     for (size_t r = 0; r < sizeof rules / sizeof *rules; r++) {
         for (int n = 0; n < one->nodes && one->status == QS_OK; n++)

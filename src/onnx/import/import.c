@@ -56,6 +56,7 @@ static void value_load(qs__import *one, int v) {
         out->of_batch = out->of_batch || qs_onnx_extent_has_batch(qs_onnx_tensor_extent(is->extents, i));
     out->number = is->is_number;
     out->layout = qs__layout_rows(tensor->rank, tensor->dim, false);
+    if (out->parameter) qs__codes_name(one, out, is->codes ? is->codes : is->name);
 }
 
 static qs_status graph_load(qs__import *one) {
@@ -333,6 +334,8 @@ static void node_import(qs__import *one, qs__node *node) {
         ;
     else if (family)
         family->import(one, node);
+    else if (qs__is_of_codes(node->op))
+        qs__refuse_node(one, "it computes on codes or finds steps at run time: %s", qs__codes_advice);
     else
         qs__refuse_node(one, *node->from->domain ? "no such operator of %s" : "no such operator", node->from->domain);
     if (one->problems == problems && one->status == QS_OK) {
@@ -476,8 +479,11 @@ static qs_status run(qs__import *one, qs__options *with) {
     qs__model_name(with->path, out->graph.name);
     qs__name_take(one, &one->operators, "loss", &again); /* of every graph */
     QS_TRY(graph_load(one));
+    qs__codes_drop(one);
+    QS_TRY(one->status);
     QS_TRY(output_choose(one, with->output, &span));
     qs__fuse(one);
+    qs__rotary_find(one);
     qs__recurrent_find(one);
     QS_TRY(one->status);
     QS_TRY(inputs_load(one));

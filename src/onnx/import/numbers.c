@@ -74,6 +74,37 @@ static void numbers_set(qs__value *out, const qs_onnx_tensor *tensor, bool param
 
 enum { MOST_INPUTS = 16, MOST_OUTPUTS = 8 };
 
+/* Takes an end of a name away. */
+static bool cut(char *name, const char *end) {
+    const size_t length = strlen(name), tail = strlen(end);
+    if (length <= tail || strcmp(name + length - tail, end) != 0) return false;
+    name[length - tail] = '\0';
+    return true;
+}
+
+void qs__codes_name(qs__import *one, qs__value *weights, const char *codes) {
+    char *name = qs__keep_memory(one, strlen(codes) + 1, 1);
+    if (!name) return;
+    memcpy(name, codes, strlen(codes) + 1);
+    weights->from = name;
+    weights->parameter = qs_onnx_type_is_float(weights->tensor->type) && weights->tensor->count > 1;
+    /* What our export and ONNX Runtime's quantizer put behind the name of what they stored otherwise. */
+    const bool of_ours = strcmp(one->model->producer_name, "qsync") == 0;
+    if (!cut(name, "_quantized") && !cut(name, "_float8") && !of_ours) return;
+    if (of_ours) cut(name, "_half");
+    if (!cut(name, "_transposed") || qs__rank(weights) != 2) return;
+    static const int turned[] = {1, 0};
+    qs__value back = *weights;
+    qs__layout_transpose(&back.layout, 2, turned);
+    const qs_onnx_tensor *tensor = qs__tensor_of(one, &back);
+    if (!tensor) return;
+    weights->tensor = tensor;
+    weights->layout = qs__layout_rows(2, tensor->dim, false);
+    qs__layout_transpose(&weights->layout, 2, turned);
+}
+
+static bool gathers_own_sample(qs__import *one, const qs__node *node);
+
 bool qs__evaluate(qs__import *one, const qs__node *node) {
     const qs_onnx_tensor *input[MOST_INPUTS] = {NULL};
     bool parameter = false, of_batch = false;
@@ -83,7 +114,7 @@ bool qs__evaluate(qs__import *one, const qs__node *node) {
         if (!value && node->input[i] < 0) continue;
         if (!value || value->kind != QS__NUMBERS || value->rows != 0) return false;
         parameter = parameter || value->parameter;
-        of_batch = of_batch || (value->of_batch && !qs_onnx_says_shape(node->from, i));
+        of_batch = of_batch || (value->of_batch && !qs_onnx_says_shape(node->from, i) && !gathers_own_sample(one, node));
         input[i] = qs__tensor_of(one, value);
         if (!input[i]) return false;
     }
@@ -94,7 +125,9 @@ bool qs__evaluate(qs__import *one, const qs__node *node) {
         result[i].name = qs__made_by(one, node, i)->name;
         numbers_set(qs__made_by(one, node, i), &result[i], parameter);
         qs__made_by(one, node, i)->of_batch = of_batch;
-        if (qs__made_by(one, node, i)->parameter)
+        if (strcmp(node->op, "DequantizeLinear") == 0)
+            qs__codes_name(one, qs__made_by(one, node, i), qs__read_by(one, node, 0)->name);
+        else if (qs__made_by(one, node, i)->parameter)
             qs__note(one, "%s is computed from parameters of the file, and trains as one of its own", result[i].name);
     }
     return one->status == QS_OK;
@@ -311,22 +344,37 @@ static bool is_true(double value) {
 }
 
 /* The scores, with what their softmax has to know. */
-static bool hide(qs__import *one, const qs__node *node, const qs__value *scores, const qs__value *mask, bool (*hides)(double)) {
+static bool hidden(qs__import *one, const qs__value *scores, const qs__value *mask, bool (*hides)(double), qs__value *out) {
     const int rank = qs__rank(scores);
     if (rank < 2 || mask->tensor->rank > rank) return false;
     const int64_t rows = qs__extent(scores, rank - 2), columns = qs__extent(scores, rank - 1);
     const int without = mask->kind == QS__MASK ? pattern_of(one, mask->tensor, rows, columns, hides) : OTHER;
     const int with = pattern_of(one, mask->kind == QS__MASK ? mask->counting : mask->tensor, rows, columns, hides);
-    qs__value out = *scores;
+    *out = *scores;
     if (with == OTHER || with == HIDDEN) return false;
     if (mask->kind == QS__MASK && without != with && without != HIDDEN) return false;
-    out.causal = scores->causal || with == CAUSAL;
+    out->causal = scores->causal || with == CAUSAL;
     if (mask->kind == QS__MASK && without == HIDDEN) {
         if (scores->input >= 0 && scores->input != mask->input) return false;
-        out.input = mask->input;
+        out->input = mask->input;
         one->out->graph.input[mask->input].bound = 2;
     }
+    return true;
+}
+
+static bool hide(qs__import *one, const qs__node *node, const qs__value *scores, const qs__value *mask, bool (*hides)(double)) {
+    qs__value out;
+    if (!hidden(one, scores, mask, hides, &out)) return false;
     qs__pass_on(one, node, &out);
+    return true;
+}
+
+bool qs__hide_scores(qs__import *one, qs__value *scores, const qs__value *mask) {
+    qs__value as = *mask, out;
+    if ((mask->kind != QS__NUMBERS && mask->kind != QS__MASK) || mask->rows != 0 || mask->of_batch) return false;
+    if (mask->kind == QS__NUMBERS && (mask->tensor->count > INT64_C(1) << 26 || !(as.tensor = qs__tensor_of(one, mask)))) return false;
+    if (!hidden(one, scores, &as, qs_onnx_type_is_float(as.tensor->type) ? very_small : is_false, &out)) return false;
+    *scores = out;
     return true;
 }
 

@@ -125,20 +125,22 @@ static int matrices(qs__import *one, qs__value *value, bool may_turn, int64_t he
 
 static void product(qs__import *one, const qs__node *node, qs__value *x, qs__value *y) {
     const int rank = qs__rank(x) > qs__rank(y) ? qs__rank(x) : qs__rank(y);
-    int64_t heads = 1;
+    int64_t heads = 1, key_heads = 1;
     if (rank < 2 || qs__rank(x) != rank || qs__rank(y) != rank) {
         qs__refuse_node(one, "of values of %d and %d axes", qs__rank(x), qs__rank(y));
         return;
     }
     for (int a = 0; a < rank - 2; a++) {
-        if (qs__extent(x, a) != qs__extent(y, a) || qs__axis_is_batched(&x->layout, a) != qs__axis_is_batched(&y->layout, a)) {
+        const bool shared = node->fused && a == 1; /* several matrices of the first are for one of the second (fuse.c) */
+        if ((qs__extent(x, a) != qs__extent(y, a) && !shared) || qs__axis_is_batched(&x->layout, a) != qs__axis_is_batched(&y->layout, a)) {
             qs__refuse_node(one, "of %lld and %lld matrices along axis %d", (long long)qs__extent(x, a), (long long)qs__extent(y, a), a);
             return;
         }
         heads *= qs__extent(x, a);
+        key_heads *= qs__extent(y, a);
     }
     for (int f = 0; f < x->layout.factors; f++)
-        if (x->layout.factor[f].batch) heads /= x->layout.factor[f].extent;
+        if (x->layout.factor[f].batch) heads /= x->layout.factor[f].extent, key_heads /= x->layout.factor[f].extent;
     bool batched = false;
     for (int a = 0; a < rank - 2; a++)
         batched = batched || qs__axis_is_batched(&x->layout, a);
@@ -151,11 +153,12 @@ static void product(qs__import *one, const qs__node *node, qs__value *x, qs__val
     bool turned, beside, second_beside, none;
     const int64_t rows = qs__extent(x, rank - 2), columns = qs__extent(y, rank - 1);
     const int first = matrices(one, x, false, heads, &none, &beside);
-    const int second = matrices(one, y, true, heads, &turned, &second_beside);
+    const int second = matrices(one, y, true, key_heads, &turned, &second_beside);
     const bool merged = !turned && second_beside && heads > 1;
     const qs_shape shape = merged ? qs_shape_of(3, (int64_t)1, heads * columns, rows) : qs_shape_of(4, (int64_t)1, columns, heads, rows);
     const int made = qs__make(one, "matmul", NULL, 2, (int[]){first, second}, shape);
     if (heads > 1) qs__set(one, made, "heads", (double)heads);
+    if (key_heads != heads) qs__set(one, made, "key_heads", (double)key_heads);
     if (turned) qs__set(one, made, "transposed", 1);
     if (merged) qs__set(one, made, "merged", 1);
     qs__layout layout = x->layout;

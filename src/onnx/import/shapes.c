@@ -145,8 +145,9 @@ void qs__import_Dropout(qs__import *one, const qs__node *node) {
     qs__flow(qs__made_by(one, node, 0), made, x.shape, &x.layout);
 }
 
-/* Repeats a value along axes of one index. What is new lies behind the axes before it, as heads do that share their keys; of four axes it
- * lies as in an image, whose channels are the last. */
+/* Repeats a value along axes of one index. What is new lies behind the axes before it, as heads do that share their keys; heads of
+ * one key head, which has no axis in memory, lie before the channels of a position; of four axes it lies as in an image, whose channels are
+ * the last. */
 static void repeat(qs__import *one, const qs__node *node, qs__value *x, int rank, const int64_t *extent) {
     static const int image[] = {0, 2, 3, 1};
     const bool is_image = rank == 4;
@@ -160,6 +161,9 @@ static void repeat(qs__import *one, const qs__node *node, qs__value *x, int rank
         for (int k = 0; k < parts->count; k++)
             if (parts->at[k] >= place) place = parts->at[k] + 1;
         if (qs__extent(x, a) == extent[a]) continue;
+        int channels, end;
+        if (place == 1 && !is_image && a < rank - 1 && qs__axis_run(&wide.layout, rank - 1, &channels, &end) && end == wide.layout.factors)
+            place = channels;
         if (parts->count > 0 || wide.layout.factors == QS__MOST_FACTORS) {
             qs__refuse_node(one, "it repeats axis %d of %lld indices", a, (long long)qs__extent(x, a));
             return;

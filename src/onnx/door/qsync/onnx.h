@@ -93,8 +93,8 @@ QS_API const char *qs_onnx_tensor_text(const qs_onnx_tensor *tensor, char text[Q
 
 /* ---- Extents with symbols ---------------------------------------------------------------------------------------------- */
 
-/* An integer that may depend on the batch N and one varying length L: the sum of term[n][l] × N^n × L^l. Products and quotients that leave
- * these powers are unknown, and are never guessed. An extent that is not known has INT64_MIN in term[1][2]. */
+/* An integer that may depend on the batch N and one varying length L: the sum of term[n][l] × N^n × L^l. Products and quotients that
+ * leave these powers are unknown, and are never guessed. An extent that is not known has INT64_MIN in term[1][2]. */
 typedef struct qs_onnx_extent {
     int64_t term[2][3];
 } qs_onnx_extent;
@@ -208,10 +208,13 @@ typedef struct qs_onnx_value {
     bool repeats;
     /* Integers that depend on the batch or the length, rank 0 or 1; type QS_ONNX_EXTENTS. Else NULL. */
     const qs_onnx_tensor *extents;
-    /* The constant is a weight of the file (an initializer, the tensor of a Constant node, or what ConstantOfShape fills), real numbers,
-     * more than one: what reads it is not folded unless it must be, so that it can be trained. */
+    /* The constant is a weight of the file (an initializer, the tensor of a Constant node, what ConstantOfShape fills, or what codes stand
+     * for), real numbers, more than one: what reads it is not folded unless it must be, so that it can be trained. */
     bool is_parameter;
     bool is_number; /* the constant is one real number that the file has as an initializer */
+    /* Of a parameter that the file stores in codes, which a DequantizeLinear reads: what it calls those (or, where it makes them of
+     * numbers, these numbers). Of codes: that one did. NULL: neither. */
+    const char *codes;
 } qs_onnx_value;
 
 struct qs_onnx_graph {
