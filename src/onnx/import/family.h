@@ -13,8 +13,8 @@ void qs__pass_on(qs__import *one, const qs__node *node, const qs__value *value);
 qs_onnx_tensor *qs__tensor_make(qs__import *one, const qs_onnx_tensor *like, float **values);
 /* A tensor that lies as the layout of the numbers says: theirs, or a copy. NULL on failure. */
 const qs_onnx_tensor *qs__tensor_of(qs__import *one, const qs__value *numbers);
-/* Of a matrix [I,O] that the exporter made of the weights [O,I] of a linear layer of PyTorch and gave a name without meaning: the weights
- * again, under their name, as the file tells it (torch.c). */
+/* Of a matrix [I,O] that the exporter made of the weights [O,I] of a linear layer of PyTorch and gave a name without meaning: the name
+ * of the weights, as the file tells it, and that they are to be given in their own order (torch.c). */
 void qs__torch_weights(qs__import *one, const qs__node *node, qs__value *matrix);
 /* How much a value grows from one sample to the next, which is the number of the sample times that, and something that is the same for
  * all; 0: it is made otherwise. */

@@ -31,6 +31,7 @@ typedef struct qs__value {
     bool is_ids;      /* an input that rows of a table are read by */
     qs__kind kind;
     bool parameter; /* numbers: trained */
+    bool turned;    /* numbers: a matrix that weights files have the other way round */
     bool number;    /* numbers: one, an initializer of the file, which may have been a parameter of what was exported */
     qs__layout layout;
     const qs_onnx_tensor *tensor;   /* numbers: row-major over the layout's factors; masks: where nothing counts */

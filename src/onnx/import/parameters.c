@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Parameters of operators from numbers of the file: under which name, in which order, and whether they are trained. */
-#include "import.h"
+#include "family.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -103,13 +103,18 @@ void qs__give(qs__import *one, int source, const char *parameter, const qs__valu
     const bool plain = qs__layout_in_order(&numbers->layout, false);
     const bool transposed =
         !plain && numbers->layout.axes == 2 && qs__is_of(one, source, "linear") && qs__layout_in_order(&numbers->layout, true);
+    const bool turned = transposed && numbers->turned;
     if (one->status != QS_OK) return;
-    qs_named_tensor *tensor = tensor_add(one, name, shape_of(from));
+    const qs_shape shape = turned ? qs_shape_of(2, qs__extent(numbers, 0), qs__extent(numbers, 1)) : shape_of(from);
+    qs_named_tensor *tensor = tensor_add(one, name, shape);
     if (!tensor) return;
     if (numbers->parameter) reader_count(one, name);
     if (!one->with_values)
         ;
-    else if (plain || transposed)
+    else if (turned) {
+        from = qs__tensor_of(one, numbers);
+        if (from) data_take(one, from, &tensor->tensor);
+    } else if (plain || transposed)
         data_take(one, from, &tensor->tensor);
     else {
         float *moved = qs__keep_memory(one, (size_t)from->count, sizeof(float));
@@ -123,7 +128,7 @@ void qs__give(qs__import *one, int source, const char *parameter, const qs__valu
     }
     qs_graph_origin *origin = origin_add(one, source, parameter, tensor);
     if (!origin) return;
-    origin->transposed = transposed;
+    origin->transposed = transposed && !turned;
     origin->constant = !numbers->parameter;
 }
 

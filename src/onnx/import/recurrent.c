@@ -245,13 +245,15 @@ static bool lengths_are(qs__import *one, const qs__value *lengths, int64_t lengt
 static const char *hindrance(qs__import *one, const qs__node *node, const qs__value *x, int directions, int64_t length) {
     const qs__value *cell = qs__made_by(one, node, 2);
     if (qs__rank(x) != 3 || !qs__axis_is_batched(&x->layout, 0)) return "the samples are not its batch";
-    if (!lengths_are(one, qs__read_by(one, node, LENGTHS), length)) return "sequences of other lengths than the input has";
-    if (qs__read_by(one, node, STATE) || qs__read_by(one, node, CELL)) return "a first state that is not 0";
+    if (!lengths_are(one, qs__read_by(one, node, LENGTHS), length))
+        return "lengths by sample: pad all to one length and export without sequence_lens (PyTorch: no pack_padded_sequence)";
+    if (qs__read_by(one, node, STATE) || qs__read_by(one, node, CELL))
+        return "a first state that is not 0: export it without one (PyTorch: call the module with the sequence alone)";
     if (qs__read_by(one, node, PEEPHOLES)) return "peepholes";
     if (qs_onnx_attribute_find(node->from, "clip")) return "its sums are clipped";
     if (qs__int(one, node, "input_forget", 0) != 0) return "input and forget gates are coupled";
     if (!curves_are(node, cell_of(one, node), directions)) return "activations other than its own";
-    if (cell && cell->readers > 0) return "its last cell state is read";
+    if (cell && cell->readers > 0) return "its last cell state is read: let what follows read the last state h, which is Y_h";
     return NULL;
 }
 

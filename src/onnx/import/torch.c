@@ -145,16 +145,10 @@ void qs__torch_weights(qs__import *one, const qs__node *node, qs__value *matrix)
                !(name_by_bias(one, node, qs__extent(matrix, 1), name) || name_by_modules(node, name)) ||
                qs__names_get(&one->named, name, &taken))
         return;
-    static const int turned[] = {1, 0};
-    qs__value weights = *matrix;
-    qs__layout_transpose(&weights.layout, 2, turned);
-    const qs_onnx_tensor *tensor = qs__tensor_of(one, &weights);
-    char *kept = tensor ? qs__keep_memory(one, strlen(name) + 1, 1) : NULL;
+    char *kept = qs__keep_memory(one, strlen(name) + 1, 1);
     if (!kept) return;
     memcpy(kept, name, strlen(name) + 1);
     matrix->from = kept;
-    matrix->tensor = tensor;
-    matrix->layout = qs__layout_rows(2, tensor->dim, false);
-    qs__layout_transpose(&matrix->layout, 2, turned);
+    matrix->turned = true;
     qs__note(one, "matrices that the exporter turned and named by numbers have the names and the order of the module again");
 }
