@@ -278,7 +278,7 @@ TEST(recurrent_networks) {
         const char *inputs, *outputs, *attribute;
         int64_t number;
         const char *why;
-    } refused[] = {{"x,w,r,b,short", "y", NULL, 0, "other lengths"},
+    } refused[] = {{"x,w,r,b,short", "y", NULL, 0, "lengths by sample"},
                    {"x,w,r,b,,ones", "y", NULL, 0, "first state that is not 0"},
                    {"x,w,r,b,,none,ones", "y", NULL, 0, "first state that is not 0"},
                    {"x,w,r,b,,,,peepholes", "y", NULL, 0, "peepholes"},
