@@ -147,6 +147,10 @@ static const char *const products[] = {
     "recurrence/forward src=bf16[64,2048,128] weights=fp32[2048,512] bias=fp32[2048] dst=bf16[64,512,128] cell=2",
     ("recurrence/backward src=bf16[64,2048,128] weights=fp32[2048,512] bias=fp32[2048] diff_dst=bf16[64,512,128] "
      "diff_src=bf16[64,2048,128] diff_weights=fp32[2048,512] diff_bias=fp32[2048] cell=2"),
+    "recurrence/forward src=bf16[64,2048,128] weights=fp32[2048,512] bias=fp32[2048] dst=bf16[64,512,128] cell=2 rounding=stochastic "
+    "to=int8",
+    ("recurrence/backward src=bf16[64,2048,128] weights=fp32[2048,512] bias=fp32[2048] diff_dst=bf16[64,512,128] "
+     "diff_src=bf16[64,2048,128] diff_weights=fp32[2048,512] diff_bias=fp32[2048] cell=2 rounding=stochastic to=int8 gradients=int8"),
 };
 enum { PRODUCTS = sizeof products / sizeof *products };
 

@@ -52,7 +52,7 @@ bool qs__is_transformed(const qs__writer *w) {
 /* Of a node, where its forward part is written in other formats than fp32. */
 static const qs_recipe *reduced_at(const qs__writer *w, int node) {
     const qs_recipe *recipe = w->recipe ? w->recipe[node] : NULL;
-    if (!recipe || is_transformed(recipe)) return NULL;
+    if (!recipe || is_transformed(recipe) || w->graph->node[node].op->inner) return NULL; /* LSTM and its like take floats */
     return is_plain(recipe->forward.src.format) && is_plain(recipe->forward.weights.format) ? NULL : recipe;
 }
 

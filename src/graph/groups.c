@@ -9,7 +9,8 @@ const char *qs_graph_tensor_name(const qs_graph *graph, const qs_graph_tensor *t
 }
 
 static bool is_gemm(const qs_graph *graph, int node) {
-    return graph->node[node].op && graph->node[node].op->kind == QS_ADJUSTABLE;
+    const qs_op *op = graph->node[node].op;
+    return op && op->kind == QS_ADJUSTABLE && !op->inner;
 }
 
 static void first_wins(int *leader, int candidate) {

@@ -63,12 +63,13 @@ static void weighting_factors(const qs_sensitivity *one, qs_weighting weighting,
 }
 
 /* Where all products are integer, a value that is never negative has unsigned codes, as lowering does it: its step is about half. A factor
- * of a product of two activations has one step. */
+ * of a product of two activations has one step, and so has one of a product inside a pass, but for weights. */
 static qs_quantizer form_of(const qs_sensitivity *one, const qs_recipe *recipe, const qs_quantizer *quantizer, const qs_spread *input) {
     qs_quantizer form = *quantizer;
     char name[sizeof form.format->name + 1];
     const qs_format *other;
-    if (one->activations) form.granularity = QS_PER_TENSOR;
+    if (one->activations || (one->inner && form.granularity != QS_PER_CHANNEL)) form.granularity = QS_PER_TENSOR;
+    if (one->inner) return form;
     if (!input || form.format->kind != QS_KIND_INTEGER || recipe->weight_gradient.diff_dst.format->kind != QS_KIND_INTEGER) return form;
     snprintf(name, sizeof name, "u%s", form.format->name);
     if (input->minimum >= 0 && qs_format_find(name, &other) == QS_OK) form.format = other;

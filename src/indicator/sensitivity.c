@@ -107,6 +107,12 @@ qs_status qs__sensitivity(const qs_question *question, int node, int iteration, 
         return QS_OK;
     }
     const double outputs = (double)parameter->shape.dim[0];
+    out->inner = graph->node[node].op->inner != NULL;
+    if (out->inner) { /* states have the step of values up to 1, however large they are */
+        const double wider = 1 / out->v.absmax;
+        out->v.absmax = 1;
+        out->v.variance_int8 = isfinite(wider) ? out->v.variance_int8 * wider * wider : 0;
+    }
     if (graph->node[node].op->mirror) { /* sums by their mean length: results have unlike numbers of windows over them */
         out->products = (double)qs_shape_count(&parameter->shape) / outputs * out->v.count * inside_share(graph, node);
         out->inner_forward = out->products / out->gv.count;

@@ -50,8 +50,9 @@ bool qs_case_equal(const qs_case *a, const qs_case *b) {
         with->coordinates != other->coordinates || with->nearest != other->nearest || with->count_padding != other->count_padding ||
         with->order != other->order || with->over != other->over || with->constant[0] != other->constant[0] ||
         with->constant[1] != other->constant[1] || with->rounding != other->rounding || with->overflow != other->overflow ||
-        with->to != other->to || with->batched != other->batched || with->relu != other->relu || with->accumulate != other->accumulate ||
-        with->per_channel != other->per_channel || !qs_narrow_equal(&with->accumulator, &other->accumulator))
+        with->to != other->to || with->gradients != other->gradients || with->batched != other->batched || with->relu != other->relu ||
+        with->accumulate != other->accumulate || with->per_channel != other->per_channel ||
+        !qs_narrow_equal(&with->accumulator, &other->accumulator))
         return false;
     for (int i = 0; i < 5; i++)
         if (with->extent[i] != other->extent[i]) return false;
@@ -99,6 +100,7 @@ uint64_t qs_case_hash(const qs_case *one) {
         hash = fold(hash, word + i);
     }
     hash = fold(hash, (uint64_t)(uintptr_t)with->to);
+    if (with->gradients) hash = fold(hash, (uint64_t)(uintptr_t)with->gradients);
     if (narrow->adder) {
         hash = fold(hash, (uint64_t)(uintptr_t)narrow->adder ^ (uint64_t)narrow->chunk);
         hash = fold(hash, (uint64_t)narrow->exponent_bits << 32 | (uint64_t)narrow->mantissa_bits << 16 | (uint64_t)narrow->product_bits);
@@ -224,6 +226,7 @@ const char *qs_case_text(const qs_case *one, char *text) {
     if (with->rounding != QS_NEAREST_EVEN) put(&to, " rounding=%s", qs_rounding_name(with->rounding));
     if (with->overflow != QS_OVERFLOW_DEFAULT) put(&to, " overflow=%s", qs_overflow_name(with->overflow));
     if (with->to) put(&to, " to=%s", with->to->name);
+    if (with->gradients) put(&to, " gradients=%s", with->gradients->name);
     char accumulator[QS_NARROW_TEXT];
     if (with->accumulator.adder) put(&to, " accumulator=%s", qs_narrow_text(&with->accumulator, accumulator));
     if (with->batched) put(&to, " batched");
@@ -327,6 +330,7 @@ static qs_status read_attribute(const qs_op *op, const char *name, const char *t
     if (strcmp(name, "rounding") == 0) return qs_rounding_find(text, &out->rounding);
     if (strcmp(name, "overflow") == 0) return qs_overflow_find(text, &out->overflow);
     if (strcmp(name, "to") == 0) return qs_format_find(text, &out->to);
+    if (strcmp(name, "gradients") == 0) return qs_format_find(text, &out->gradients);
     if (strcmp(name, "accumulator") == 0) return qs_narrow_find(text, &out->accumulator);
     char settings[160] = "";
     for (int i = 0; i < qs_op_settings(op); i++)

@@ -102,6 +102,7 @@ const qs_format *qs__wider_format(const qs_format *a, const qs_format *b) {
 const qs_format *qs__need_of_reader(const qs_schedule_draft *draft, int edge) {
     const int n = edge / QS_MAX_INPUTS;
     const qs_op_class kind = draft->graph->node[n].op->kind;
+    if (draft->graph->node[n].op->inner) return qs__value_format(draft, n);
     const qs_quantizer *factor = kind == QS_ADJUSTABLE ? input_quantizer(draft, n, edge % QS_MAX_INPUTS) : NULL;
     if (factor) return factor->format->kind == QS_KIND_INTEGER ? draft->in.half : factor->format;
     return kind == QS_DEPENDENT ? draft->facts[n].need : NULL;
@@ -139,7 +140,8 @@ qs_quantizer qs__wanted_form(const qs_schedule_draft *draft, int n, int input) {
     if (!node->op || qs__is_alias(&draft->in, n)) return (qs_quantizer){0};
     if (holds_integers(draft->graph, node->input[input])) return (qs_quantizer){.format = draft->fp32, .rounding = QS_NEAREST_EVEN};
     if (node->op->norm && node->op->norm->quantized) return (qs_quantizer){.format = draft->int8, .rounding = QS_NEAREST_EVEN};
-    if (node->op->kind != QS_ADJUSTABLE) return (qs_quantizer){.format = draft->facts[n].value, .rounding = QS_NEAREST_EVEN};
+    if (node->op->kind != QS_ADJUSTABLE || node->op->inner)
+        return (qs_quantizer){.format = draft->facts[n].value, .rounding = QS_NEAREST_EVEN};
     const qs_quantizer *factor = input_quantizer(draft, n, input);
     return factor ? qs__input_form(draft, n, input, factor) : (qs_quantizer){0};
 }
@@ -248,7 +250,7 @@ qs_status qs__facts_update(qs_schedule_draft *draft) {
         const qs_op *op = graph->node[n].op;
         if (!op) continue;
         if (op->kind == QS_ADJUSTABLE || qs__reads_integers_alone(graph, n)) qs__mark(&draft->value_dirty, n);
-        for (int i = 0; op->kind == QS_DEPENDENT && i < graph->node[n].inputs; i++)
+        for (int i = 0; (op->kind == QS_DEPENDENT || op->inner) && i < graph->node[n].inputs; i++)
             qs__mark(&draft->need_dirty, graph->node[n].input[i]);
     }
     for (int n; (n = qs__mark_first(&draft->value_dirty)) >= 0;) {

@@ -5,6 +5,8 @@
  * start early. */
 #include "schedule_internal.h"
 
+#include "qsync/inner.h"
+
 /* ---- Gradients of values ---- */
 
 /* The backward pass of the node adds up its gradient's last two parts as it reads them, so nothing has to write the sum. */
@@ -202,9 +204,23 @@ static qs_status factor_bind(qs_schedule_draft *draft, qs_pending *pending, int 
     return qs__copy_bind(draft, pending, role, shape, out, place.offset);
 }
 
-/* Raw statistics of a node's factors before they are converted: of both forward, and of the gradient of the output. */
-static qs_status factors_measure(qs_schedule_draft *draft, int n, const qs_pass *pass) {
+/* Raw statistics of a tensor: of what its node multiplies as src (0), weights (1), diff_dst (2). Parameters have them by channel, too. */
+static qs_status tensor_measure(qs_schedule_draft *draft, int n, int which, bool parameter, qs_shape shape, const qs_format *format,
+                                qs_place place) {
     static const char *const names[] = {"src", "weights", "diff_dst"};
+    const size_t bytes = qs_statistics_bytes(shape.dim[parameter ? 0 : 1]);
+    const qs_attributes attributes = {.per_channel = parameter};
+    qs_pending pending;
+    int buffer = -1;
+    QS_TRY(qs__buffer_make(draft, QS_SLOT_STATISTICS + which, QS_STATISTICS_OUT, bytes, n, "statistics", names[which], &buffer));
+    qs__pending_make(&pending, n, draft->statistics.op, draft->statistics.pass, &attributes);
+    qs__pending_bind(&pending, QS_SRC, shape, format, place.buffer, place.offset);
+    qs__pending_bind(&pending, QS_STATISTICS, qs_shape_of(1, (int64_t)(bytes / sizeof(float))), draft->fp32, buffer, 0);
+    return qs__step_emit(draft, &pending);
+}
+
+/* Statistics of a node's factors before they are converted: of both forward, and of the gradient of the output. */
+static qs_status factors_measure(qs_schedule_draft *draft, int n, const qs_pass *pass) {
     const qs_graph *graph = draft->graph;
     const bool back = pass->product->gemm == QS_GEMM_WEIGHT_GRADIENT;
     if (draft->in.mode != QS_MODE_STATISTICS || draft->build.again || pass->product->gemm == QS_GEMM_INPUT_GRADIENT) return QS_OK;
@@ -217,15 +233,7 @@ static qs_status factors_measure(qs_schedule_draft *draft, int n, const qs_pass 
         const qs_format *format = parameter ? draft->fp32 : draft->facts[value].value;
         qs_place place = {draft->frame->masters, parameter ? (size_t)parameter->offset * sizeof(float) : 0};
         if (!parameter) place.buffer = back ? qs__gradient_of(draft, n).buffer : qs__value_number(draft, value);
-        const size_t bytes = qs_statistics_bytes(shape.dim[parameter ? 0 : 1]);
-        int buffer = -1;
-        QS_TRY(qs__buffer_make(draft, QS_SLOT_STATISTICS + which, QS_STATISTICS_OUT, bytes, n, "statistics", names[which], &buffer));
-        const qs_attributes attributes = {.per_channel = parameter != NULL};
-        qs_pending pending;
-        qs__pending_make(&pending, n, draft->statistics.op, draft->statistics.pass, &attributes);
-        qs__pending_bind(&pending, QS_SRC, shape, format, place.buffer, place.offset);
-        qs__pending_bind(&pending, QS_STATISTICS, qs_shape_of(1, (int64_t)(bytes / sizeof(float))), draft->fp32, buffer, 0);
-        QS_TRY(qs__step_emit(draft, &pending));
+        QS_TRY(tensor_measure(draft, n, which, parameter != NULL, shape, format, place));
     }
     return QS_OK;
 }
@@ -262,18 +270,64 @@ static qs_status product_emit(qs_schedule_draft *draft, int n, const qs_pass *pa
     return qs__step_emit(draft, &pending);
 }
 
+/* ---- Products inside of passes ---- */
+
+/* Which codes they multiply, as the node's recipe says; floats where it has floats. */
+static qs_status codes_choose(const qs_schedule_draft *draft, int n, qs_attributes *attributes) {
+    const qs_node *node = &draft->graph->node[n];
+    const qs_recipe *recipe = draft->recipe[n];
+    const qs_quantizer *first = &recipe->forward.src, *back = &recipe->input_gradient.diff_dst;
+    const bool forward = first->format->kind == QS_KIND_INTEGER, backward = back->format->kind == QS_KIND_INTEGER;
+    char one[64], other[64];
+    if (!node->op->inner->takes_codes(attributes)) return QS_OK;
+    for (qs_gemm gemm = 0; gemm < QS_GEMMS; gemm++)
+        for (int f = 0; f < 2; f++) {
+            const qs_quantizer *factor = qs__factor_quantizer(recipe, gemm, f);
+            const bool of_gradients = gemm == QS_GEMM_INPUT_GRADIENT || (gemm == QS_GEMM_WEIGHT_GRADIENT && f == 1);
+            if (!(gemm == QS_GEMM_FORWARD ? forward : backward)) {
+                if (factor->format->kind == QS_KIND_FLOAT) continue;
+            } else if (forward && factor->format == (of_gradients ? back : first)->format && factor->rounding == first->rounding)
+                continue;
+            return qs_fail(
+                QS_UNSUPPORTED,
+                "operator %s: a recipe wants %s and %s in it, but the products inside a %s take codes of one format and rounding "
+                "forward, and behind that floats, or codes of one format for all gradients",
+                node->name, qs_quantizer_text(first, one), qs_quantizer_text(factor, other), node->op->name);
+        }
+    if (forward) attributes->to = first->format;
+    if (forward) attributes->rounding = first->rounding;
+    if (backward) attributes->gradients = back->format;
+    return QS_OK;
+}
+
+/* Statistics of the factors of products inside of passes: behind the pass that writes them. */
+static qs_status inner_measure(qs_schedule_draft *draft, const qs_pending *done) {
+    const int n = done->node;
+    const qs_case *one = &done->case_;
+    const bool forward = draft->build.phase == QS_FORWARD;
+    if (draft->in.mode != QS_MODE_STATISTICS || draft->build.again) return QS_OK;
+    for (int which = forward ? 0 : 2; which < (forward ? 2 : 3); which++) {
+        const int at = qs_case_position(one, draft->graph->node[n].op->inner->factor[which]);
+        QS_TRY(tensor_measure(draft, n, which, which == 1, one->operand[at].shape, one->operand[at].format, done->place[at]));
+    }
+    return QS_OK;
+}
+
 /* ---- Forward ---- */
 
 /* The gradient of shared weights is written by the later reader of them, so the table's own pass, which comes last, adds to it. */
 static qs_status pass_emit(qs_schedule_draft *draft, int n, const qs_pass *pass, int *gradient_buffer) {
     qs_attributes attributes = qs__attributes_of(&draft->in, n);
     attributes.accumulate = draft->graph->node[n].shared && draft->build.phase == QS_BACKWARD;
+    const bool inner = draft->graph->node[n].op->inner != NULL;
     qs_pending pending;
+    if (inner) QS_TRY(codes_choose(draft, n, &attributes));
     qs__pending_make(&pending, n, draft->graph->node[n].op, pass, &attributes);
     for (int i = 0; i < pass->operands; i++)
         if (pass->operand[i].source != QS_STEP_OF && pass->operand[i].source != QS_GROUPS_OF)
             QS_TRY(operand_bind(draft, &pending, n, &pass->operand[i], draft->facts[n].value, gradient_buffer));
-    return qs__step_emit(draft, &pending);
+    QS_TRY(qs__step_emit(draft, &pending));
+    return inner ? inner_measure(draft, &pending) : QS_OK;
 }
 
 /* A normalisation and the sum behind it in one pass: what it reads, parameters and statistics are the normalisation's; what it adds, the

@@ -53,7 +53,7 @@ static void every_case(qs_device *device, check_case check) {
 static uint64_t own_bits, product_bits;
 
 static bool has_products(const qs_op *op) {
-    return op->kind == QS_ADJUSTABLE || strcmp(op->name, "attention") == 0;
+    return (op->kind == QS_ADJUSTABLE && !op->inner) || strcmp(op->name, "attention") == 0;
 }
 
 static void note_own_bits(const bound_kernel *kernel, const bound *got) {

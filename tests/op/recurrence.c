@@ -97,6 +97,112 @@ TEST(two_grus) {
     }
 }
 
+/* Codes, nearest-even. h = tanh(x + 2 h' - 1/2) of 1, 0: R has the code 127, h' = tanh(1/2) = 0.46212 of steps of 1/127 the code 59. */
+TEST(codes_by_hand) {
+    bound b;
+    bound_parse(&b, "recurrence/forward src=fp32[1,1,2] weights=fp32[1,1] bias=fp32[1] dst=fp32[1,1,2] to=int8", 75);
+    set(&b, QS_SRC, (float[]){1, 0});
+    set(&b, QS_WEIGHTS, (float[]){2});
+    set(&b, QS_BIAS, (float[]){-0.5f});
+    bound_run(&b);
+    assert_true(fabs((double)bound_fp32(&b, QS_DST)[0] - tanh(0.5)) < 0x1p-24);
+    assert_true(fabs((double)bound_fp32(&b, QS_DST)[1] - tanh(2 * 59.0 / 127 - 0.5)) < 0x1p-22); /* steps are fp32 */
+    bound_release(&b);
+}
+
+/* Two hidden values whose states are tanh of 1/2 and of -1, at the second of two positions, and R = (1 1/2; 0 -1/4). The gradients of the
+ * sums there, p, have a step of their own for the gradient of h', and one of both positions for that of R, whose factor h' has the codes
+ * that forward met. By hand, with R's codes by column: 127 and 0; 127 and -63.5, which goes to the even -64. */
+TEST(gradients_of_codes_by_hand) {
+    bound b;
+    bound_parse(&b,
+                "recurrence/backward src=fp32[1,2,2] weights=fp32[2,2] diff_dst=fp32[1,2,2] diff_src=fp32[1,2,2] diff_weights=fp32[2,2] "
+                "to=int8 gradients=int8",
+                76);
+    set(&b, QS_SRC, (float[]){0.5f, -1, 0, 0.25f});
+    set(&b, QS_WEIGHTS, (float[]){1, 0.5f, 0, -0.25f});
+    set(&b, QS_DIFF_DST, (float[]){0, 0, 1, -0.5f});
+    bound_run(&b);
+    const double step = 1.0 / 127, met[2] = {rint(tanh(0.5) / step), rint(tanh(-1) / step)}, before[2] = {tanh(0.5), tanh(-1)};
+    const double row[2] = {1 * step, 0.25 * step}, code[2][2] = {{127, 64}, {0, -127}}; /* 63.5 goes to the even 64 */
+    const double back[2][2] = {{127, 127}, {0, -64}}, column[2] = {1 * step, 0.5 * step};
+    double p[2][2], codes[2], all[2][2];
+    for (int i = 0; i < 2; i++) {
+        const double sum = (i ? 0.25 : 0) + row[i] * step * (code[i][0] * met[0] + code[i][1] * met[1]), h = tanh(sum);
+        p[1][i] = (i ? -0.5 : 1) * (1 - h * h);
+    }
+    const double of_step = fmax(fabs(p[1][0]), fabs(p[1][1])) / 127;
+    for (int i = 0; i < 2; i++)
+        codes[i] = rint(p[1][i] / of_step);
+    for (int k = 0; k < 2; k++)
+        p[0][k] = of_step * column[k] * (codes[0] * back[0][k] + codes[1] * back[1][k]) * (1 - before[k] * before[k]);
+    double largest = of_step * 127;
+    for (int k = 0; k < 2; k++)
+        largest = fmax(largest, fabs(p[0][k]));
+    for (int l = 0; l < 2; l++)
+        for (int i = 0; i < 2; i++) {
+            all[l][i] = rint(p[l][i] / (largest / 127)) * largest / 127;
+            assert_true(fabs((double)bound_fp32(&b, QS_DIFF_SRC)[2 * l + i] - p[l][i]) < 0x1p-21);
+        }
+    for (int i = 0; i < 2; i++)
+        for (int k = 0; k < 2; k++) /* nothing was there before the first position */
+            assert_true(fabs((double)bound_fp32(&b, QS_DIFF_WEIGHTS)[2 * i + k] - all[1][i] * met[k] * step) < 0x1p-21);
+    bound_release(&b);
+}
+
+/* With the codes that forward met, gradients of codes are those of floats in expectation: backward is linear in what it rounds, and draws
+ * are independent. The mean of their difference over many steps lies within 5.5 standard errors at each element (one in 10^7 lies beyond by
+ * chance), and its square is on average that of a standard error, to within a factor that a thousand elements leave no doubt about.
+ * Rounding to nearest fails the same bounds. */
+TEST(unbiased) {
+    enum { TRIALS = 300 };
+    static const char *const shapes[] = {
+        "src=fp32[2,24,4] weights=fp32[24,6] bias=fp32[24] diff_dst=fp32[2,6,4] diff_src=fp32[2,24,4] diff_weights=fp32[24,6] "
+        "diff_bias=fp32[24] cell=2",
+        "src=fp32[3,15,4] weights=fp32[15,5] bias=fp32[15] diff_dst=fp32[3,5,4] diff_src=fp32[3,15,4] diff_weights=fp32[15,5] "
+        "diff_bias=fp32[15] cell=3",
+        "src=fp32[2,30,4] weights=fp32[30,5] bias=fp32[60] diff_dst=fp32[2,10,4] diff_src=fp32[2,30,4] diff_weights=fp32[30,5] "
+        "diff_bias=fp32[60] cell=4 direction=2 biases=2"};
+    static const qs_role written[] = {QS_DIFF_SRC, QS_DIFF_WEIGHTS, QS_DIFF_BIAS};
+    for (size_t s = 0; s < COUNT_OF(shapes); s++)
+        for (int stochastic = 0; stochastic < 2; stochastic++) {
+            double sum[3][512] = {{0}}, square[3][512] = {{0}}, mean2 = 0;
+            char text[QS_CASE_TEXT];
+            bound plain, coded;
+            int elements = 0, beyond = 0;
+            snprintf(text, sizeof text, "recurrence/backward %s%s to=int8", shapes[s], stochastic ? " rounding=stochastic" : "");
+            bound_parse(&plain, text, 77);
+            snprintf(text + strlen(text), sizeof text - strlen(text), " gradients=int4");
+            bound_parse(&coded, text, 77);
+            bound_share(&coded, &plain);
+            for (int t = 0; t < TRIALS; t++) {
+                plain.run.step = coded.run.step = (uint64_t)t;
+                bound_run(&plain);
+                bound_run(&coded);
+                for (int w = 0; w < 3; w++)
+                    for (int64_t i = 0; i < bound_count(&plain, written[w]); i++) {
+                        const double off = (double)bound_fp32(&coded, written[w])[i] - (double)bound_fp32(&plain, written[w])[i];
+                        sum[w][i] += off;
+                        square[w][i] += off * off;
+                    }
+            }
+            for (int w = 0; w < 3; w++)
+                for (int64_t i = 0; i < bound_count(&plain, written[w]); i++) {
+                    const double mean = sum[w][i] / TRIALS, variance = (square[w][i] / TRIALS - mean * mean) / (TRIALS - 1);
+                    if (fabs(mean) < 0x1p-20) continue; /* the last position's gradients of x are the same */
+                    const double z2 = variance > 0 ? mean * mean / variance : INFINITY;
+                    beyond += z2 > 5.5 * 5.5;
+                    mean2 += z2;
+                    elements++;
+                }
+            mean2 /= elements;
+            assert_true(elements > 100);
+            assert_true(stochastic ? beyond == 0 && mean2 > 0.5 && mean2 < 2 : beyond > elements / 10);
+            bound_release(&plain);
+            bound_release(&coded);
+        }
+}
+
 TEST(refusals) {
     expect_refused("recurrence/forward src=fp32[2,10,4] weights=fp32[10,3] dst=fp32[2,3,4] cell=2", "4 gates");
     expect_refused("recurrence/forward src=fp32[2,12] weights=fp32[12,3] dst=fp32[2,3] cell=2", "N,C,L");
@@ -105,6 +211,12 @@ TEST(refusals) {
     expect_refused("recurrence/forward src=fp32[2,12,4] weights=fp32[12,3] dst=fp32[2,4,4] cell=2", "dst");
     expect_refused("recurrence/forward src=fp32[2,12,4] weights=fp32[12,3] dst=fp32[2,3,4] cell=2.5", "cell 2.5");
     expect_refused("recurrence/forward src=fp32[2,12,4] weights=fp32[12,3] dst=fp32[2,3,4] cell=5", "cell");
+    expect_refused("recurrence/forward src=fp32[2,12,4] weights=fp32[12,3] dst=fp32[2,3,4] cell=2 to=uint4", "signed");
+    expect_refused("recurrence/forward src=fp32[2,12,4] weights=fp32[12,3] dst=fp32[2,3,4] cell=2 to=bf16", "signed");
+    expect_refused("recurrence/forward src=fp32[2,12,4] weights=fp32[12,3] dst=fp32[2,3,4] cell=2 gradients=int8", "to=int8");
+    expect_refused("recurrence/forward src=fp32[2,12,4] weights=bf16[12,3] dst=fp32[2,3,4] cell=2 to=int8", "fp32 weights");
+    expect_refused("recurrence/forward src=fp32[2,3,4] weights=fp32[3,3] dst=fp32[2,3,4] cell=1 to=int8", "no bound");
+    expect_refused("linear/forward src=fp32[4,20] weights=fp32[12,20] dst=fp32[4,12] gradients=int8", "only a recurrence");
 }
 
-TEST_MAIN(cases, gradients, by_hand, relu_by_hand, both_directions, two_grus, refusals)
+TEST_MAIN(cases, gradients, by_hand, relu_by_hand, both_directions, two_grus, codes_by_hand, gradients_of_codes_by_hand, unbiased, refusals)

@@ -2,6 +2,7 @@
 /* The cases of all plans: on small random models, and some of several inputs, exactly those that lowering every plan gives, as kernels and
  * as conversions; on built-in models none that random plans contain is missing. The lookup is asked for each case once. */
 #include "kit/random_graph.h"
+#include "qsync/recurrence.h"
 
 #define GRAPHS 60
 #define SEVERAL 10   /* graphs of several inputs */
@@ -79,6 +80,10 @@ static qs_graph *several_inputs(uint64_t number) {
         int scores = random_add(graph, "matmul", &pairs, 2, (int[]){query, at}, 0, false);
         scores = random_add(graph, "softmax", NULL, 1, &scores, 0, false);
         at = random_add(graph, "matmul", &context, 2, (int[]){scores, at}, 0, false);
+    }
+    if (number & 2) { /* a recurrence, which takes a recipe, reads its input in the format of its output */
+        at = random_add(graph, number & 1 ? "linear" : "concat", NULL, number & 1 ? 1 : 2, (int[]){at, at}, 16, false);
+        at = random_add(graph, "recurrence", &(qs_attributes){.mode = number & 1 ? QS_CELL_LSTM : QS_CELL_TANH}, 1, &at, 0, true);
     }
     at = random_add(graph, "global_average_pool", NULL, 1, &at, 0, false);
     at = random_add(graph, "flatten", NULL, 1, &at, 0, false);

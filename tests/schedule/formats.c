@@ -149,7 +149,9 @@ TEST(readers_decide_fixed_point_outputs) {
     chain_is("bf16", "fp32", "bf16", "bf16", "bf16", "fp32", "bf16");
 }
 
-TEST(a_recipe_may_name_its_output) {
+/* A recipe may name the format of its output. And the fc in front of the loss: a float recipe writes its own format, which is cast before
+ * the fixed fp32 loss; there and back. */
+TEST(outputs_have_their_own_formats) {
     model one = chain("int8/bf16", "int8/bf16", "fp32");
     recipe_at(&one, "a")->forward.dst = qs_format_of("fp32");
     qs_schedule *schedule = lowered(&one, "bf16");
@@ -157,12 +159,8 @@ TEST(a_recipe_may_name_its_output) {
     value_is(&one, schedule, "relu", "fp32");
     qs_schedule_release(schedule);
     end(&one);
-}
-
-/* The fc in front of the loss: a float recipe writes its own format, which is cast before the fixed fp32 loss; there and back. */
-TEST(the_loss_reads_fp32) {
-    model one = chain("fp32", "fp32", "bf16");
-    qs_schedule *schedule = lowered(&one, "bf16");
+    one = chain("fp32", "fp32", "bf16");
+    schedule = lowered(&one, "bf16");
     assert_int_equal(steps_of(&one, schedule, "fc", "cast", QS_FORWARD), 2); /* its weights, its output */
     assert_non_null(buffer_named(schedule, "fc:value:fp32"));
     assert_non_null(buffer_named(schedule, "fc:diff:bf16"));
@@ -466,7 +464,47 @@ TEST(impossible_integers_are_refused) {
     refused(&one, QS_USAGE, "both be integer");
 }
 
-TEST_MAIN(a_table_writes_what_its_readers_need, readers_decide_fixed_point_outputs, a_recipe_may_name_its_output, the_loss_reads_fp32,
+/* A tanh cell between a linear and the classes, over the positions of an image. */
+static model recurrent(const char *gates, const char *cell) {
+    model one = start();
+    int at = after(&one, "gates", "linear", after(&one, "sequence", "sequence", 0, 0), 12);
+    at = after(&one, "cell", "recurrence", at, 0);
+    at = after(&one, "pool", "global_average_pool", at, 0);
+    assert_ok(qs_graph_finish(one.graph, after(&one, "fc", "linear", after(&one, "flatten", "flatten", at, 0), 10), NULL));
+    set(&one, "gates", gates);
+    set(&one, "cell", cell);
+    set(&one, "fc", "fp32");
+    return one;
+}
+
+/* What it reads has the format of what it writes, and its products the codes of its own recipe. */
+TEST(products_inside_of_passes) {
+    static const struct {
+        const char *gates, *cell, *read, *written, *forward, *backward;
+    } rows[] = {{"fp32", "fp32", "fp32", "fp32", "dst=fp32[4,12,64]", "diff_weights=fp32[12,12]"},
+                {"bf16", "bf16", "bf16", "bf16", "dst=bf16[4,12,64]", "diff_weights=fp32[12,12]"},
+                {"int8:tensor", "bf16", "bf16", "bf16", "dst=bf16[4,12,64]", "diff_weights=fp32[12,12]"},
+                {"fp32", "int8/bf16", "fp32", "fp32", " rounding=stochastic to=int8", " rounding=stochastic to=int8"},
+                {"bf16", "int8:tensor", "bf16", "fp32", " to=int8", " to=int8 gradients=int8"},
+                {"int8:tensor", "int4:shift4", "fp32", "fp32", " to=int4", " to=int4 gradients=int4"}};
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
+        model one = recurrent(rows[i].gates, rows[i].cell);
+        qs_schedule *schedule = lowered(&one, "bf16");
+        value_is(&one, schedule, "gates", rows[i].read);
+        value_is(&one, schedule, "cell", rows[i].written);
+        case_says(step_of(&one, schedule, "cell", "recurrence", "forward"), rows[i].forward);
+        case_says(step_of(&one, schedule, "cell", "recurrence", "backward"), rows[i].backward);
+        qs_schedule_release(schedule);
+        end(&one);
+    }
+    model unlike = recurrent("fp32", "int8:tensor"), late = recurrent("fp32", "int8:tensor");
+    recipe_at(&unlike, "cell")->forward.weights.format = qs_format_of("int4");
+    refused(&unlike, QS_UNSUPPORTED, "products inside a recurrence");
+    recipe_at(&late, "cell")->forward = recipe_of("fp32").forward;
+    refused(&late, QS_UNSUPPORTED, "products inside a recurrence");
+}
+
+TEST_MAIN(a_table_writes_what_its_readers_need, readers_decide_fixed_point_outputs, outputs_have_their_own_formats,
           unlike_inputs_meet_in_the_widest, copies_are_shared, int8_saves_one_byte, weights_are_converted_once, streams_differ,
           impossible_recipes_are_refused, integers_in_all_passes, saved_groups_become_floats, transforms_follow_the_sums,
-          transformed_copies, transforms_are_of_both_factors, impossible_integers_are_refused)
+          transformed_copies, transforms_are_of_both_factors, impossible_integers_are_refused, products_inside_of_passes)

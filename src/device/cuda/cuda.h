@@ -66,7 +66,7 @@ qs_status qs__cuda_list(int capacity, qs_device_listing *out, int *count);
 
 /* ---- The kernel of a case --------------------------------------------------------------------------------------------------- */
 
-enum { QS__CUDA_FUNCTIONS = 8 };
+enum { QS__CUDA_FUNCTIONS = 12 };
 
 struct qs__cuda_kernel {
     qs__cuda *cuda;

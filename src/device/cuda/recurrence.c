@@ -2,7 +2,11 @@
 /* recurrence: at each step a product of all samples' states with R by cuBLASLt, in fp32, and a kernel of ours for what gates do
  * (recurrence.cu). Both directions go side by side, as the two matrices of a batch. What backward needs of forward it forms anew, into
  * scratch, steps one behind the other; the gradient of R is then one product over samples and steps. States and their gradients are not
- * rounded on the way. */
+ * rounded on the way.
+ *
+ * Products of codes (the attributes `to` and `gradients`) are products of the values that the codes stand for, in fp32 as well: their sums
+ * are those of the codes times the steps, to fp32's rounding. They are there for plans that mix devices, not for speed: a step takes a
+ * kernel more. */
 #include "qsync/recurrence.h"
 #include "cuda/convert_jobs.h"
 #include "cuda/own.h"
@@ -16,7 +20,7 @@
 enum { FROM_STATE, FROM_RESET, TO_STATE, TO_RESET, OF_STATE, OF_RESET, PRODUCTS };
 
 /* Functions of ours. */
-enum { FORWARD, FORWARD_RESET, BACKWARD, BACKWARD_RESET, CAST, FUNCTIONS };
+enum { FORWARD, FORWARD_RESET, BACKWARD, BACKWARD_RESET, CAST, CODES, COLUMNS, LARGEST, FUNCTIONS };
 
 /* fp32 [direction][step][sample][width] in scratch, where steps need not be kept of a single one. */
 typedef struct rows {
@@ -28,10 +32,16 @@ typedef struct recurrence {
     qs_recurrence of;
     bool backward;
     int64_t width;     /* gates · hidden */
-    qs__place weights; /* fp32 */
+    qs__place weights; /* fp32, as forward multiplies them; and as backward does */
+    qs__place back;
+    const qs_format *codes, *gradients; /* NULL: floats */
+    const qs_run *run;
     rows gates;
     rows state; /* before each step, and behind the last */
     rows other; /* an LSTM's C, likewise; r * h' of an early GRU's steps; of a late one's pn, backward, then the gradient of n's sum */
+    rows met, met_reset;                    /* what products meet of state, and of r * h' in `other`: those, or their codes' values */
+    rows sent;                              /* backward, of one step: what goes back of the gates' gradients: those, or their codes' */
+    size_t largest;                         /* of gradients, by direction */
     rows of_state, of_cell, product, reset; /* backward, of one step */
     qs__product multiply[PRODUCTS];
     qs__bias_sums bias, bias_of_new;
@@ -118,11 +128,11 @@ static qs_status product_build(qs__cuda_kernel *kernel, int which, int64_t row_c
 static qs_status forward_products(qs__cuda_kernel *kernel, recurrence *own) {
     const int64_t hidden = own->of.hidden, direct = is_early(own) ? 2 * hidden : own->width;
     QS_TRY(product_build(kernel, FROM_STATE, own->of.samples, hidden, direct,
-                         (piece[]){rows_piece(own, &own->state, 0, false), weights_piece(own, own->weights, 0, true),
+                         (piece[]){rows_piece(own, &own->met, 0, false), weights_piece(own, own->weights, 0, true),
                                    rows_piece(own, &own->gates, 0, false)}));
     if (!is_early(own)) return QS_OK;
     return product_build(kernel, FROM_RESET, own->of.samples, hidden, hidden,
-                         (piece[]){rows_piece(own, &own->other, 0, false), weights_piece(own, own->weights, direct, true),
+                         (piece[]){rows_piece(own, &own->met_reset, 0, false), weights_piece(own, own->weights, direct, true),
                                    rows_piece(own, &own->gates, direct, false)});
 }
 
@@ -131,17 +141,17 @@ static qs_status backward_products(qs__cuda_kernel *kernel, recurrence *own) {
     const int64_t direct = is_early(own) ? 2 * hidden : own->width;
     const qs__place diff = qs__operand_place(&kernel->one, QS_DIFF_WEIGHTS);
     QS_TRY(product_build(kernel, TO_STATE, samples, direct, hidden,
-                         (piece[]){rows_piece(own, &own->gates, 0, false), weights_piece(own, own->weights, 0, false),
+                         (piece[]){rows_piece(own, &own->sent, 0, false), weights_piece(own, own->back, 0, false),
                                    rows_piece(own, &own->product, 0, false)}));
     QS_TRY(product_build(
         kernel, OF_STATE, direct, all, hidden,
-        (piece[]){rows_piece(own, &own->gates, 0, true), rows_piece(own, &own->state, 0, false), weights_piece(own, diff, 0, false)}));
+        (piece[]){rows_piece(own, &own->gates, 0, true), rows_piece(own, &own->met, 0, false), weights_piece(own, diff, 0, false)}));
     if (!is_early(own)) return QS_OK;
     QS_TRY(product_build(kernel, TO_RESET, samples, hidden, hidden,
-                         (piece[]){rows_piece(own, &own->gates, direct, false), weights_piece(own, own->weights, direct, false),
+                         (piece[]){rows_piece(own, &own->sent, direct, false), weights_piece(own, own->back, direct, false),
                                    rows_piece(own, &own->reset, 0, false)}));
     return product_build(kernel, OF_RESET, hidden, all, hidden,
-                         (piece[]){rows_piece(own, &own->gates, direct, true), rows_piece(own, &own->other, 0, false),
+                         (piece[]){rows_piece(own, &own->gates, direct, true), rows_piece(own, &own->met_reset, 0, false),
                                    weights_piece(own, diff, direct, false)});
 }
 
@@ -193,6 +203,82 @@ static qs_status launch(const qs__cuda_kernel *kernel, int which, const qs__recu
                            QS__RECURRENCE_THREADS, 0, job);
 }
 
+/* ---- Codes ---- */
+
+static uint64_t counter_of(const recurrence *own, qs_recurrence_codes which, int64_t sample, int64_t position, int64_t direction) {
+    return qs_recurrence_draws(&own->of, own->run, which, sample, position, direction).first;
+}
+
+/* Rows of one step, or (step -1) of all; columns from `first` on, so many. */
+static qs_status codes_run(const qs__cuda_kernel *kernel, int function, qs_recurrence_codes which, const rows *from, const rows *to,
+                           int64_t step, int64_t first, int64_t columns) {
+    const recurrence *own = kernel->own;
+    const bool all = step < 0;
+    const int64_t last = own->of.positions - 1, begin = all ? 0 : step;
+    qs__recurrence_codes_job job = {.from = rows_at(kernel, from, begin),
+                                    .to = rows_at(kernel, to, begin),
+                                    .row = from->width,
+                                    .columns = columns,
+                                    .directions = own->of.directions,
+                                    .steps = all ? own->of.positions : 1,
+                                    .samples = own->of.samples,
+                                    .rounding = (int)kernel->one.attributes.rounding,
+                                    .key = qs_recurrence_draws(&own->of, own->run, which, 0, 0, 0).key,
+                                    .by_sample = (int64_t)(counter_of(own, which, 1, 0, 0) - counter_of(own, which, 0, 0, 0))};
+    const bool states = which == QS_CODES_OF_STATES || which == QS_CODES_OF_RESET;
+    const qs_format *format = states ? own->codes : own->gradients;
+    job.format = qs__cuda_format_of(format);
+    job.step = states ? qs_step_of_absmax(format, 1) : 0;
+    if (all) job.largest = kernel->scratch + own->largest;
+    for (int d = 0; d < own->of.directions; d++) {
+        const int64_t on = (int64_t)(counter_of(own, which, 0, 1, d) - counter_of(own, which, 0, 0, d));
+        job.first[d] = counter_of(own, which, 0, own->of.reverse[d] ? last - begin : begin, d) + (uint64_t)first;
+        job.by_step[d] = own->of.reverse[d] ? -on : on;
+    }
+    job.from.at += (uint64_t)first * sizeof(float);
+    job.to.at += (uint64_t)first * sizeof(float);
+    return qs__cuda_launch(kernel, own->function[function], job.directions * job.steps * job.samples, QS__RECURRENCE_THREADS, 0, &job);
+}
+
+/* R with a step for each row, or for each column. */
+static qs_status weights_codes(const qs__cuda_kernel *kernel, bool by_column) {
+    const recurrence *own = kernel->own;
+    const int64_t hidden = own->of.hidden, even = (hidden + 1) / 2 * 2;
+    const qs_recurrence_codes which = by_column ? QS_CODES_OF_COLUMNS : QS_CODES_OF_ROWS;
+    qs__recurrence_codes_job job = {.from = {qs__cuda_at(kernel, QS_WEIGHTS), own->width * hidden},
+                                    .to = {qs__place_at(kernel, by_column ? own->back : own->weights), own->width * hidden},
+                                    .row = hidden,
+                                    .columns = hidden,
+                                    .directions = own->of.directions,
+                                    .steps = 1,
+                                    .samples = own->width,
+                                    .format = qs__cuda_format_of(by_column ? own->gradients : own->codes),
+                                    .rounding = (int)kernel->one.attributes.rounding,
+                                    .key = qs_recurrence_draws(&own->of, own->run, which, 0, 0, 0).key,
+                                    .by_sample = by_column ? hidden : even};
+    for (int d = 0; d < own->of.directions; d++)
+        job.first[d] = counter_of(own, which, 0, 0, d);
+    const int64_t blocks =
+        by_column ? qs__cuda_blocks(kernel->cuda, job.directions * hidden, QS__RECURRENCE_THREADS, 1) : job.directions * job.samples;
+    return qs__cuda_launch(kernel, own->function[by_column ? COLUMNS : CODES], blocks, QS__RECURRENCE_THREADS, 0, &job);
+}
+
+/* What goes back of the gates' gradients, of columns from `first` on. */
+static qs_status send(const qs__cuda_kernel *kernel, int64_t step, int64_t first, int64_t columns) {
+    const recurrence *own = kernel->own;
+    if (!own->gradients) return QS_OK;
+    return codes_run(kernel, CODES, QS_CODES_OF_STEPS, &own->gates, &own->sent, step, first, columns);
+}
+
+/* All gates' gradients become their codes' values, for the gradient of R. */
+static qs_status gradients_code(const qs__cuda_kernel *kernel) {
+    const recurrence *own = kernel->own;
+    if (!own->gradients) return QS_OK;
+    QS_TRY(qs__cuda_clear(kernel, kernel->scratch + own->largest, (size_t)own->of.directions * sizeof(float)));
+    QS_TRY(codes_run(kernel, LARGEST, QS_CODES_OF_GRADIENTS, &own->gates, &own->gates, -1, 0, own->width));
+    return codes_run(kernel, CODES, QS_CODES_OF_GRADIENTS, &own->gates, &own->gates, -1, 0, own->width);
+}
+
 /* Zeros before the first step, in every direction. */
 static qs_status first_clear(const qs__cuda_kernel *kernel, const rows *of) {
     const recurrence *own = kernel->own;
@@ -205,7 +291,9 @@ static qs_status first_clear(const qs__cuda_kernel *kernel, const rows *of) {
 static qs_status steps_forward(const qs__cuda_kernel *kernel) {
     const recurrence *own = kernel->own;
     const qs__cuda_values given = qs__cuda_values_of(kernel, QS_WEIGHTS);
-    if (own->weights.operand == QS__SCRATCH) {
+    if (own->codes) QS_TRY(weights_codes(kernel, false));
+    if (own->gradients) QS_TRY(weights_codes(kernel, true));
+    if (own->weights.operand == QS__SCRATCH && !own->codes) {
         const qs__cuda_cast_job job = {
             .src = given,
             .dst = {.at = qs__place_at(kernel, own->weights), .count = given.count, .format = qs__cuda_format_of(qs_format_of("fp32"))}};
@@ -217,9 +305,11 @@ static qs_status steps_forward(const qs__cuda_kernel *kernel) {
     for (int64_t step = 0; step < own->of.positions; step++) {
         qs__recurrence_job job = job_of(kernel, step);
         if (!own->backward) job.dst = qs__cuda_values_of(kernel, QS_DST);
+        if (own->codes) QS_TRY(codes_run(kernel, CODES, QS_CODES_OF_STATES, &own->state, &own->met, step, 0, own->of.hidden));
         QS_TRY(multiply(kernel, FROM_STATE, step));
         QS_TRY(launch(kernel, FORWARD, &job));
         if (!is_early(own)) continue;
+        if (own->codes) QS_TRY(codes_run(kernel, CODES, QS_CODES_OF_RESET, &own->other, &own->met_reset, step, 0, own->of.hidden));
         QS_TRY(multiply(kernel, FROM_RESET, step));
         QS_TRY(launch(kernel, FORWARD_RESET, &job));
     }
@@ -235,10 +325,13 @@ static qs_status steps_backward(const qs__cuda_kernel *kernel) {
         QS_TRY(launch(kernel, BACKWARD, &job));
         if (is_early(own)) {
             job.product = rows_at(kernel, &own->reset, step);
+            QS_TRY(send(kernel, step, 2 * own->of.hidden, own->of.hidden));
             QS_TRY(multiply(kernel, TO_RESET, step));
             QS_TRY(launch(kernel, BACKWARD_RESET, &job));
         }
-        if (step > 0) QS_TRY(multiply(kernel, TO_STATE, step)); /* nothing wants the gradient of the first state */
+        if (step == 0) break; /* nothing wants the gradient of the first state */
+        QS_TRY(send(kernel, step, 0, is_early(own) ? 2 * own->of.hidden : own->width));
+        QS_TRY(multiply(kernel, TO_STATE, step));
     }
     return QS_OK;
 }
@@ -283,14 +376,15 @@ static qs_status bias_build(qs__cuda_kernel *kernel, recurrence *own) {
 /* ---- The kernel ---- */
 
 static qs_status run(qs__cuda_kernel *kernel, const qs_run *step) {
-    (void)step;
-    const recurrence *own = kernel->own;
+    recurrence *own = kernel->own;
+    own->run = step;
     QS_TRY(steps_forward(kernel));
     if (!own->backward) return QS_OK;
     QS_TRY(steps_backward(kernel));
+    if (qs__case_has(&kernel->one, QS_DIFF_BIAS)) QS_TRY(bias_run(kernel));
+    QS_TRY(gradients_code(kernel)); /* biases had them as they are */
     QS_TRY(qs__product_run(kernel, &own->multiply[OF_STATE]));
-    if (is_early(own)) QS_TRY(qs__product_run(kernel, &own->multiply[OF_RESET]));
-    return qs__case_has(&kernel->one, QS_DIFF_BIAS) ? bias_run(kernel) : QS_OK;
+    return is_early(own) ? qs__product_run(kernel, &own->multiply[OF_RESET]) : QS_OK;
 }
 
 static void release(qs__cuda_kernel *kernel) {
@@ -298,22 +392,37 @@ static void release(qs__cuda_kernel *kernel) {
     kernel->own = NULL;
 }
 
+static size_t weights_scratch(qs__cuda_kernel *kernel, const recurrence *own) {
+    return qs__cuda_scratch(kernel, (size_t)(own->of.directions * own->width * own->of.hidden) * sizeof(float));
+}
+
 /* Scratch and functions. */
 static qs_status lay_out(qs__cuda_kernel *kernel, recurrence *own) {
-    static const char *const names[] = {"recurrence_forward", "recurrence_forward_reset", "recurrence_backward",
-                                        "recurrence_backward_reset", "cast_nearest"};
+    static const char *const names[] = {
+        "recurrence_forward", "recurrence_forward_reset", "recurrence_backward", "recurrence_backward_reset",
+        "cast_nearest",       "recurrence_codes",         "recurrence_columns",  "recurrence_largest"};
     const qs_recurrence *of = &own->of;
     const int64_t steps = own->backward ? of->positions : 1, more = own->backward ? of->positions + 1 : 1;
     const bool lstm = of->cell == QS_CELL_LSTM, plain = qs__case_format(&kernel->one, QS_WEIGHTS) == qs_format_of("fp32");
-    const bool used[] = {true, is_early(own), own->backward, own->backward && is_early(own), !plain};
+    const bool used[] = {true,   is_early(own),      own->backward,          own->backward && is_early(own),
+                         !plain, own->codes != NULL, own->gradients != NULL, own->gradients != NULL};
     for (int i = 0; i < FUNCTIONS; i++)
         if (used[i]) QS_TRY(qs__cuda_function(kernel, names[i], &own->function[i]));
     own->weights = qs__operand_place(&kernel->one, QS_WEIGHTS);
-    if (!plain) own->weights = rows_make(kernel, own, 1, own->width * of->hidden).at;
+    own->back = own->weights;
+    if (!plain || own->codes) own->weights = (qs__place){QS__SCRATCH, weights_scratch(kernel, own)};
+    if (!plain) own->back = own->weights;
+    if (own->gradients) own->back = (qs__place){QS__SCRATCH, weights_scratch(kernel, own)};
     own->gates = rows_make(kernel, own, steps, own->width);
     own->state = rows_make(kernel, own, more, of->hidden);
     if (lstm) own->other = rows_make(kernel, own, more, of->hidden);
     if (is_early(own) || (own->backward && of->cell == QS_CELL_GRU_LATE)) own->other = rows_make(kernel, own, steps, of->hidden);
+    own->met = own->state, own->met_reset = own->other;
+    own->sent = own->gates;
+    if (own->codes) own->met = rows_make(kernel, own, more, of->hidden);
+    if (own->codes && is_early(own)) own->met_reset = rows_make(kernel, own, steps, of->hidden);
+    if (own->gradients) own->sent = rows_make(kernel, own, 1, own->width);
+    if (own->gradients) own->largest = qs__cuda_scratch(kernel, (size_t)of->directions * sizeof(float));
     if (!own->backward) return QS_OK;
     own->product = rows_make(kernel, own, 1, of->hidden);
     if (lstm) own->of_cell = rows_make(kernel, own, 1, of->hidden);
@@ -331,6 +440,8 @@ qs_status qs__cuda_build_recurrence(qs__cuda_kernel *kernel) {
     own->of = qs_case_recurrence(&kernel->one);
     own->backward = qs_case_position(&kernel->one, QS_DIFF_SRC) >= 0;
     own->width = own->of.gates * own->of.hidden;
+    own->codes = kernel->one.attributes.to;
+    own->gradients = own->backward ? kernel->one.attributes.gradients : NULL;
     QS_TRY(lay_out(kernel, own));
     QS_TRY(forward_products(kernel, own));
     if (own->backward) QS_TRY(backward_products(kernel, own));

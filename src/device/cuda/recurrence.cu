@@ -2,6 +2,7 @@
 /* Steps of recurrences, all but their products: a thread has one hidden value of a direction of a sample. */
 #include "cuda/recurrence_jobs.h"
 
+#include "cuda/arithmetic.cuh"
 #include "cuda/logistic.cuh"
 #include "qsync/recurrence.h"
 
@@ -192,4 +193,76 @@ QS_CUDA_GLOBAL(recurrence_backward_reset, qs__recurrence_job) {
         here.of(job.of_state) += gradient * r;
         gate_put(here, QS_GATE_R, gradient * here.of(job.before) * r * (1 - r));
     });
+}
+
+/* ---- Codes, as the values that they stand for (op/recurrence.c) ---- */
+
+/* A row of a job. */
+struct codes_row {
+    int64_t direction, step, sample, number; /* number: among the rows of its direction */
+
+    QS_CUDA_DEVICE_MEMBER codes_row(const qs__recurrence_codes_job &job, int64_t row)
+        : direction(row / (job.steps * job.samples)), step(row / job.samples % job.steps), sample(row % job.samples),
+          number(row % (job.steps * job.samples)) {
+    }
+    QS_CUDA_DEVICE_MEMBER float *in(const qs__recurrence_codes_job &job, const qs__recurrence_rows &rows) const {
+        return pointer<float>(rows.at) + direction * rows.direction + number * job.row;
+    }
+    QS_CUDA_DEVICE_MEMBER uint64_t counter(const qs__recurrence_codes_job &job) const {
+        return job.first[direction] + (uint64_t)(step * job.by_step[direction] + sample * job.by_sample);
+    }
+};
+
+QS_CUDA_DEVICE uint32_t largest_of_row(const qs__recurrence_codes_job &job, const float *from) {
+    uint32_t high = 0;
+    for (int64_t k = threadIdx.x; k < job.columns; k += blockDim.x)
+        high = largest(high, bits_of(from[k]) & MAGNITUDE_BITS);
+    return block_max(high);
+}
+
+QS_CUDA_DEVICE float code_value(const qs__recurrence_codes_job &job, float x, float step, uint64_t counter) {
+    const uint32_t half = job.rounding == QS_STOCHASTIC ? random_half(job.key, counter) : 0;
+    const float y = x * (1.0f / step * (job.rounding == QS_STOCHASTIC ? 65536.0f : 1.0f));
+    return with_rounding(job.rounding, [&](auto rounding) {
+        return (float)quantize_scaled<decltype(rounding)::value>(fixed_range_of(job.format), y, half) * step;
+    });
+}
+
+/* The largest magnitude of each direction, a row a block. */
+QS_CUDA_GLOBAL(recurrence_largest, qs__recurrence_codes_job) {
+    for (int64_t row = blockIdx.x; row < job.directions * job.steps * job.samples; row += gridDim.x) {
+        const codes_row here(job, row);
+        const uint32_t high = largest_of_row(job, here.in(job, job.from));
+        if (threadIdx.x == 0) atomicMax(pointer<unsigned>(job.largest) + here.direction, high);
+    }
+}
+
+/* A row a block. */
+QS_CUDA_GLOBAL(recurrence_codes, qs__recurrence_codes_job) {
+    for (int64_t row = blockIdx.x; row < job.directions * job.steps * job.samples; row += gridDim.x) {
+        const codes_row here(job, row);
+        const float *from = here.in(job, job.from);
+        float *to = here.in(job, job.to), step = job.step;
+        if (job.largest)
+            step = step_of_absmax(job.format, float_of(pointer<const uint32_t>(job.largest)[here.direction]));
+        else if (step == 0)
+            step = step_of_absmax(job.format, float_of(largest_of_row(job, from)));
+        for (int64_t k = threadIdx.x; k < job.columns; k += blockDim.x)
+            to[k] = code_value(job, from[k], step, here.counter(job) + (uint64_t)k);
+    }
+}
+
+/* A column of a direction a thread. */
+QS_CUDA_GLOBAL(recurrence_columns, qs__recurrence_codes_job) {
+    for (int64_t i = thread_number(); i < job.directions * job.columns; i += thread_count()) {
+        const int64_t direction = i / job.columns, k = i % job.columns;
+        const float *from = pointer<const float>(job.from.at) + direction * job.from.direction + k;
+        float *to = pointer<float>(job.to.at) + direction * job.to.direction + k;
+        uint32_t high = 0;
+        for (int64_t row = 0; row < job.samples; row++)
+            high = largest(high, bits_of(from[row * job.row]) & MAGNITUDE_BITS);
+        const float step = step_of_absmax(job.format, float_of(high));
+        for (int64_t row = 0; row < job.samples; row++)
+            to[row * job.row] = code_value(job, from[row * job.row], step, job.first[direction] + (uint64_t)(row * job.by_sample + k));
+    }
 }

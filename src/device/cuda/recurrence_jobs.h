@@ -32,6 +32,20 @@ typedef struct qs__recurrence_job {
     qs__recurrence_rows product;  /* gradient of h' that came through R; or, of an early GRU, that of r * h' */
 } qs__recurrence_job;
 
+/* Rows of fp32 numbers become the values of their codes. Row (direction, step, sample) of `from` begins `direction` and so many times `row`
+ * behind the first, as that of `to` does; its draws at counter first[direction] + step · by_step[direction] + sample · by_sample. */
+typedef struct qs__recurrence_codes_job {
+    qs__recurrence_rows from, to;
+    int64_t row, columns; /* elements from one row to the next, and of a row that are rounded */
+    int64_t directions, steps, samples;
+    qs__cuda_format format;
+    int rounding;
+    float step;       /* of all; 0: of each row its own */
+    uint64_t largest; /* where it is not 0: bits of the largest magnitude, by direction; then it says the step, or is what is found */
+    uint64_t key, first[2];
+    int64_t by_step[2], by_sample;
+} qs__recurrence_codes_job;
+
 enum { QS__RECURRENCE_THREADS = 128 };
 
 #endif

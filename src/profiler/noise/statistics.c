@@ -176,7 +176,10 @@ static qs_status operators_create(collection *one) {
         QS_TRY(qs_operator_statistics_create(out->iterations, operator_));
         out->operators++;
         snprintf(operator_->name, sizeof operator_->name, "%s", graph->node[n].name);
-        const qs_shape src = qs_graph_shape(graph, graph->node[n].input[0], one->batch), dst = qs_graph_shape(graph, n, one->batch);
+        const bool inner =
+            graph->node[n].op->inner; /* states are what it multiplies; the gradient is that of their sums, as of its input */
+        const qs_shape src = qs_graph_shape(graph, inner ? n : graph->node[n].input[0], one->batch),
+                       dst = qs_graph_shape(graph, inner ? graph->node[n].input[0] : n, one->batch);
         operator_->src.count = qs_shape_count(&src);
         const qs_parameter *weights = qs_graph_parameter(graph, n, QS_WEIGHTS);
         const qs_shape factor = weights ? weights->shape : qs_graph_shape(graph, graph->node[n].input[1], one->batch);

@@ -3,7 +3,7 @@
  * result is a unit: its right factor is packed into panels of columns, its left one is staged a tile's rows at a time. Sums are exact. */
 #include <string.h>
 
-#include "cpu/integer/products.h"
+#include "cpu/integer/panels.h"
 #include "cpu/matmul/units.h"
 #include "cpu/staging.h"
 
@@ -39,33 +39,6 @@ static room room_of(const qs_matmul *of, qs__pieces *pieces) {
 
 /* ---- Packing ---- */
 
-/* Columns that lie side by side: four rows of k at a time. */
-static void pack_rows(const job *j, const int8_t *from, int columns, int32_t *sum, int8_t *to) {
-    for (int64_t k = 0; k < j->of.inner; k += 4, to += 4 * QS__TILE_COLUMNS) {
-        const int8_t *row[4];
-        for (int q = 0; q < 4; q++)
-            row[q] = k + q < j->of.inner ? from + (k + q) * j->of.right.row : j->zeros;
-        j->kernels->interleave(columns, QS__TILE_COLUMNS, false, row, sum, to);
-    }
-}
-
-/* Columns of which each lies in one piece; what is left of whole quadruples is copied. */
-static void pack_columns(const job *j, const int8_t *from, int columns, int32_t *sum, int8_t *to) {
-    const int64_t whole = j->of.inner / 4 * 4, rest = j->of.inner - whole;
-    const int8_t *row[QS__TILE_COLUMNS];
-    int8_t last[QS__TILE_COLUMNS][4] = {{0}};
-    if (columns < QS__TILE_COLUMNS) memset(to, 0, (size_t)(4 * j->quads * QS__TILE_COLUMNS));
-    for (int c = 0; c < columns; c++)
-        row[c] = from + c * j->of.right.column;
-    j->kernels->transpose(whole, columns, QS__TILE_COLUMNS, row, sum, to);
-    if (rest == 0) return;
-    for (int c = 0; c < columns; c++) {
-        memcpy(last[c], row[c] + whole, (size_t)rest);
-        row[c] = last[c];
-    }
-    j->kernels->transpose(4, columns, QS__TILE_COLUMNS, row, sum, to + whole * QS__TILE_COLUMNS);
-}
-
 static void pack_right(const job *j, int64_t sample, int64_t head, const room *to) {
     const qs_matmul *of = &j->of;
     const int64_t panel_bytes = 4 * j->quads * QS__TILE_COLUMNS;
@@ -77,9 +50,9 @@ static void pack_right(const job *j, int64_t sample, int64_t head, const room *t
             const int8_t *from = j->right + qs__matrix_at(&of->right, sample, head * of->summed + g) + first * of->right.column;
             int8_t *at = to->packed + (panel * of->summed + g) * panel_bytes;
             if (of->right.column == 1)
-                pack_rows(j, from, columns, sum, at);
+                qs__panel_of_rows(j->kernels, of->inner, of->right.row, from, columns, j->zeros, sum, at);
             else
-                pack_columns(j, from, columns, sum, at);
+                qs__panel_of_columns(j->kernels, of->inner, of->right.column, from, columns, sum, at);
         }
         for (int c = 0; c < QS__TILE_COLUMNS; c++)
             to->correction[first + c] = (int32_t)(128u * (uint32_t)sum[c]);

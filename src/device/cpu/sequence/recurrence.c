@@ -2,7 +2,9 @@
 /* Our own kernels of recurrences. Samples are independent of each other but in the gradients of parameters: each thread takes a share of
  * them through all positions, one product of its samples' states with R a position. What backward needs of forward it forms anew, into
  * scratch; the gradient of R is then one product over samples and positions, whose rows threads share. All sums are fp32, an element one
- * chain in the order of what it sums: bits depend on no threads and no instruction set. */
+ * chain in the order of what it sums, or, of codes (the attributes `to` and `gradients`), exact: bits depend on no threads and no
+ * instruction set. */
+#include "cpu/sequence/recurrence_codes.h"
 #include "cpu/staging.h"
 #include "qsync/recurrence.h"
 
@@ -10,19 +12,10 @@
 
 enum { ROWS = 24 }; /* of R's gradient that a thread takes at once */
 
-/* Values of a sample at a step, fp32; where steps need not be kept, `step` is 0. */
-typedef struct rows {
-    float *at;
-    int64_t sample, step;
-} rows;
-
-static float *row_of(const rows *of, int64_t sample, int64_t step) {
-    return of->at + sample * of->sample + step * of->step;
-}
-
 typedef struct job {
     const qs__cpu_kernels *kernels;
     qs_recurrence of;
+    qs__recurrence_codes codes;    /* of NULL: products of floats */
     int direction;                 /* at work: one behind the other, in the same scratch */
     int64_t channels, wide, width; /* gates · hidden; that and hidden in whole tiles */
     int64_t shares;
@@ -30,13 +23,14 @@ typedef struct job {
     qs__out dst;       /* states, or the gradient of src */
     float *input_bias; /* [channels], zeros where the case has none; the same of the product */
     float *product_bias;
-    float *from_state; /* [hidden][wide]: R transposed, what makes gates of states */
-    float *to_state;   /* backward, [channels][width]: R */
-    rows gates;        /* [channels]: of each step; backward turns them into the gradients of R h' + c */
-    rows before;       /* [width]: the state before each step */
-    rows other; /* [width]: an LSTM's C before each step; r * h' of an early GRU's; of a late one's pn, then the gradient of n's sum */
-    rows of_state, of_cell; /* backward, [width]: gradients behind the step at hand */
-    rows product;           /* backward, [width] */
+    float *from_state;          /* [hidden][wide]: R transposed, what makes gates of states */
+    float *to_state;            /* backward, [channels][width]: R */
+    qs__recurrence_rows gates;  /* [channels]: of each step; backward turns them into the gradients of R h' + c */
+    qs__recurrence_rows before; /* [width]: the state before each step */
+    qs__recurrence_rows
+        other; /* [width]: an LSTM's C before each step; r * h' of an early GRU's; of a late one's pn, then the gradient of n's sum */
+    qs__recurrence_rows of_state, of_cell; /* backward, [width]: gradients behind the step at hand */
+    qs__recurrence_rows product;           /* backward, [width] */
     float *room;    /* of each share: `wide` for a row of src or its gradient, `width` for a result, for curves and as a last state */
     float *columns; /* of each share, backward: [samples · positions][ROWS] */
     float *diff_weights;
@@ -53,9 +47,13 @@ static int64_t gate_at(const job *j, int gate) {
     return j->of.at[gate] * j->of.hidden;
 }
 
+static int64_t position_of(const job *j, int64_t step) {
+    return j->of.reverse[j->direction] ? j->of.positions - 1 - step : step;
+}
+
 /* Where the direction's part of a step's position begins in src, or, with units, in dst. */
 static int64_t place_of(const job *j, int64_t sample, int64_t step, bool units) {
-    const int64_t position = sample * j->of.positions + (j->of.reverse[j->direction] ? j->of.positions - 1 - step : step);
+    const int64_t position = sample * j->of.positions + position_of(j, step);
     return units ? position * j->of.units + j->direction * j->of.hidden : position * j->of.channels + j->direction * j->channels;
 }
 
@@ -68,14 +66,42 @@ static void curve(const job *j, qs__activation which, int64_t count, const float
 }
 
 /* Rows of all samples of a share at a step, times a matrix whose rows are `pitch` long. */
-static void multiply(const job *j, int64_t share, int64_t inner, const rows *left, int64_t offset, int64_t step, const float *right,
-                     int64_t pitch, const rows *to, int64_t to_offset, int64_t columns) {
+static void multiply(const job *j, int64_t share, int64_t inner, const qs__recurrence_rows *left, int64_t offset, int64_t step,
+                     const float *right, int64_t pitch, const qs__recurrence_rows *to, int64_t to_offset, int64_t columns) {
     const int64_t first = first_of(j, share);
     qs__matmul_block block = {.rows = first_of(j, share + 1) - first, .inner = inner, .columns = columns, .width = pitch};
-    block.left = row_of(left, first, step) + offset, block.left_row = left->sample, block.left_column = 1;
+    block.left = qs__recurrence_row(left, first, step) + offset, block.left_row = left->sample, block.left_column = 1;
     block.right = right;
-    block.dst = (qs__out){QS__FP32, row_of(to, first, step) + to_offset}, block.dst_row = to->sample;
+    block.dst = (qs__out){QS__FP32, qs__recurrence_row(to, first, step) + to_offset}, block.dst_row = to->sample;
     j->kernels->matmul_rows(&block);
+}
+
+/* ---- Products with R ---- */
+
+/* Of the states before a step, or (`reset`) r * h', of all samples of a share, into the gates. */
+static void gates_multiply(const job *j, int64_t share, bool reset, int64_t step) {
+    const int64_t hidden = j->of.hidden, row = reset ? 2 * hidden : 0;
+    const qs__recurrence_rows *from = reset ? &j->other : &j->before;
+    if (j->codes.of)
+        qs__codes_forward(&j->codes, first_of(j, share), first_of(j, share + 1), share, reset, step, from, &j->gates);
+    else
+        multiply(j, share, hidden, from, 0, step, j->from_state + row, j->wide, &j->gates, row,
+                 reset                       ? hidden
+                 : j->of.cell == QS_CELL_GRU ? 2 * hidden
+                                             : j->channels);
+}
+
+/* Of gradients of gates, back, into `product`. */
+static void gates_send(const job *j, int64_t share, bool reset, int64_t step) {
+    const int64_t hidden = j->of.hidden, row = reset ? 2 * hidden : 0;
+    if (j->codes.gradients)
+        qs__codes_backward(&j->codes, first_of(j, share), first_of(j, share + 1), share, reset, step, &j->gates, &j->product);
+    else
+        multiply(j, share,
+                 reset                       ? hidden
+                 : j->of.cell == QS_CELL_GRU ? 2 * hidden
+                                             : j->channels,
+                 &j->gates, row, step, j->to_state + row * j->width, j->width, &j->product, 0, hidden);
 }
 
 /* ---- Forward ---- */
@@ -96,8 +122,8 @@ static void gate_close(const job *j, int gate, const float *x, float *g) {
 static void step_open(const job *j, int64_t share, int64_t sample, int64_t step) {
     const int64_t hidden = j->of.hidden;
     const float *x = qs__staged_row(j->kernels, qs__in_at(j->src, place_of(j, sample, step, false)), j->channels, room_of(j, share, -1));
-    const float *before = row_of(&j->before, sample, step);
-    float *g = row_of(&j->gates, sample, step), *other = row_of(&j->other, sample, step);
+    const float *before = qs__recurrence_row(&j->before, sample, step);
+    float *g = qs__recurrence_row(&j->gates, sample, step), *other = qs__recurrence_row(&j->other, sample, step);
     const bool gru = j->of.gates == 3;
     for (int gate = 0; gate < (gru ? QS_GATE_N : (int)j->of.gates); gate++)
         gate_close(j, gate, x, g);
@@ -115,11 +141,11 @@ static void step_open(const job *j, int64_t share, int64_t sample, int64_t step)
 /* The state behind a step, into `after`, which may be the one before it. */
 static void step_end(const job *j, int64_t share, int64_t sample, int64_t step, float *after) {
     const int64_t hidden = j->of.hidden;
-    const float *g = row_of(&j->gates, sample, step), *before = row_of(&j->before, sample, step);
+    const float *g = qs__recurrence_row(&j->gates, sample, step), *before = qs__recurrence_row(&j->before, sample, step);
     if (j->of.cell == QS_CELL_LSTM) {
         const float *i = g + gate_at(j, QS_GATE_I), *o = g + gate_at(j, QS_GATE_O), *f = g + gate_at(j, QS_GATE_F),
                     *c = g + gate_at(j, QS_GATE_C);
-        float *cell = row_of(&j->other, sample, step), *next = cell + j->other.step, *squashed = room_of(j, share, CURVE);
+        float *cell = qs__recurrence_row(&j->other, sample, step), *next = cell + j->other.step, *squashed = room_of(j, share, CURVE);
         for (int64_t k = 0; k < hidden; k++)
             next[k] = f[k] * cell[k] + i[k] * c[k];
         curve(j, QS__TANH, hidden, next, squashed);
@@ -137,22 +163,21 @@ static void step_end(const job *j, int64_t share, int64_t sample, int64_t step, 
 static void share_forward(const job *j, int64_t share, bool writes) {
     const int64_t hidden = j->of.hidden, first = first_of(j, share), end = first_of(j, share + 1);
     for (int64_t n = first; n < end; n++) {
-        memset(row_of(&j->before, n, 0), 0, (size_t)j->width * sizeof(float));
-        memset(row_of(&j->other, n, 0), 0, (size_t)j->width * sizeof(float));
+        memset(qs__recurrence_row(&j->before, n, 0), 0, (size_t)j->width * sizeof(float));
+        memset(qs__recurrence_row(&j->other, n, 0), 0, (size_t)j->width * sizeof(float));
     }
     for (int64_t s = 0; s < j->of.positions; s++) {
-        multiply(j, share, hidden, &j->before, 0, s, j->from_state, j->wide, &j->gates, 0,
-                 j->of.cell == QS_CELL_GRU ? 2 * hidden : j->channels);
+        gates_multiply(j, share, false, s);
         for (int64_t n = first; n < end; n++)
             step_open(j, share, n, s);
-        if (j->of.cell == QS_CELL_GRU)
-            multiply(j, share, hidden, &j->other, 0, s, j->from_state + 2 * hidden, j->wide, &j->gates, 2 * hidden, hidden);
+        if (j->of.cell == QS_CELL_GRU) gates_multiply(j, share, true, s);
         for (int64_t n = first; n < end; n++) {
             if (j->of.cell == QS_CELL_GRU)
                 gate_close(j, QS_GATE_N,
                            qs__staged_row(j->kernels, qs__in_at(j->src, place_of(j, n, s, false)), j->channels, room_of(j, share, -1)),
-                           row_of(&j->gates, n, s));
-            float *after = s + 1 < j->of.positions || writes ? row_of(&j->before, n, s) + j->before.step : room_of(j, share, LAST);
+                           qs__recurrence_row(&j->gates, n, s));
+            float *after =
+                s + 1 < j->of.positions || writes ? qs__recurrence_row(&j->before, n, s) + j->before.step : room_of(j, share, LAST);
             step_end(j, share, n, s, after);
             if (writes) qs__staged_row_write(hidden, after, qs__out_at(j->dst, place_of(j, n, s, true)));
         }
@@ -193,16 +218,16 @@ static void gru_back(const job *j, float *g, const float *before, float *dh) {
  * reset gate of a GRU has to wait. */
 static void step_back(const job *j, int64_t share, int64_t sample, int64_t step) {
     const int64_t hidden = j->of.hidden;
-    float *g = row_of(&j->gates, sample, step), *dh = row_of(&j->of_state, sample, 0);
+    float *g = qs__recurrence_row(&j->gates, sample, step), *dh = qs__recurrence_row(&j->of_state, sample, 0);
     const float *dy = qs__staged_row(j->kernels, qs__in_at(j->diff, place_of(j, sample, step, true)), hidden, room_of(j, share, RESULT));
     for (int64_t k = 0; k < hidden; k++)
         dh[k] += dy[k];
     if (j->of.cell == QS_CELL_LSTM) {
-        const float *cell = row_of(&j->other, sample, step);
+        const float *cell = qs__recurrence_row(&j->other, sample, step);
         curve(j, QS__TANH, hidden, cell + j->other.step, room_of(j, share, CURVE));
-        lstm_back(j, g, cell, room_of(j, share, CURVE), dh, row_of(&j->of_cell, sample, 0));
+        lstm_back(j, g, cell, room_of(j, share, CURVE), dh, qs__recurrence_row(&j->of_cell, sample, 0));
     } else if (j->of.gates == 3)
-        gru_back(j, g, row_of(&j->before, sample, step), dh);
+        gru_back(j, g, qs__recurrence_row(&j->before, sample, step), dh);
     else
         for (int64_t k = 0; k < hidden; k++) {
             g[k] = dh[k] * (j->of.cell == QS_CELL_TANH ? 1 - g[k] * g[k] : g[k] > 0 ? 1 : 0);
@@ -213,9 +238,10 @@ static void step_back(const job *j, int64_t share, int64_t sample, int64_t step)
 /* The reset gate of a GRU, and, of a late one, what goes on behind it; then the gradient of src is written. */
 static void step_back_end(const job *j, int64_t share, int64_t sample, int64_t step) {
     const int64_t hidden = j->of.hidden, at = gate_at(j, QS_GATE_R), new = gate_at(j, QS_GATE_N);
-    float *g = row_of(&j->gates, sample, step), *other = row_of(&j->other, sample, step), *out = room_of(j, share, -1);
-    float *dh = row_of(&j->of_state, sample, 0);
-    const float *before = row_of(&j->before, sample, step), *reset = row_of(&j->product, sample, 0);
+    float *g = qs__recurrence_row(&j->gates, sample, step), *other = qs__recurrence_row(&j->other, sample, step),
+          *out = room_of(j, share, -1);
+    float *dh = qs__recurrence_row(&j->of_state, sample, 0);
+    const float *before = qs__recurrence_row(&j->before, sample, step), *reset = qs__recurrence_row(&j->product, sample, 0);
     const qs__out dst = qs__out_at(j->dst, place_of(j, sample, step, false));
     for (int64_t k = 0; k < hidden && j->of.cell == QS_CELL_GRU; k++) {
         dh[k] += reset[k] * g[at + k];
@@ -236,27 +262,26 @@ static void step_back_end(const job *j, int64_t share, int64_t sample, int64_t s
 }
 
 static void share_backward(const job *j, int64_t share) {
-    const bool early = j->of.cell == QS_CELL_GRU;
     const int64_t hidden = j->of.hidden, first = first_of(j, share), end = first_of(j, share + 1);
     share_forward(j, share, false);
-    memset(row_of(&j->of_state, first, 0), 0, (size_t)((end - first) * j->width) * sizeof(float));
-    memset(row_of(&j->of_cell, first, 0), 0, (size_t)((end - first) * j->width) * sizeof(float));
+    memset(qs__recurrence_row(&j->of_state, first, 0), 0, (size_t)((end - first) * j->width) * sizeof(float));
+    memset(qs__recurrence_row(&j->of_cell, first, 0), 0, (size_t)((end - first) * j->width) * sizeof(float));
     for (int64_t s = j->of.positions - 1; s >= 0; s--) {
         for (int64_t n = first; n < end; n++)
             step_back(j, share, n, s);
-        if (early)
-            multiply(j, share, hidden, &j->gates, 2 * hidden, s, j->to_state + 2 * hidden * j->width, j->width, &j->product, 0, hidden);
+        if (j->of.cell == QS_CELL_GRU) gates_send(j, share, true, s);
         for (int64_t n = first; n < end; n++)
             step_back_end(j, share, n, s);
         if (s == 0) break; /* nothing wants the gradient of the first state */
-        multiply(j, share, early ? 2 * hidden : j->channels, &j->gates, 0, s, j->to_state, j->width, &j->product, 0, hidden);
+        gates_send(j, share, false, s);
         for (int64_t n = first; n < end; n++) {
-            float *dh = row_of(&j->of_state, n, 0);
-            const float *more = row_of(&j->product, n, 0);
+            float *dh = qs__recurrence_row(&j->of_state, n, 0);
+            const float *more = qs__recurrence_row(&j->product, n, 0);
             for (int64_t k = 0; k < hidden; k++)
                 dh[k] += more[k];
         }
     }
+    if (j->codes.gradients) qs__codes_largest(&j->codes, first, end, share, &j->gates);
 }
 
 static void backward_shares(void *context, int64_t begin, int64_t end) {
@@ -272,6 +297,8 @@ static void weight_gradient(const job *j, int64_t slot, int64_t first, int64_t c
     for (int64_t i = 0; i < all; i++)
         for (int64_t r = 0; r < count; r++)
             columns[i * ROWS + r] = j->gates.at[i * j->channels + first + r];
+    const bool reset = j->of.cell == QS_CELL_GRU && first >= 2 * hidden;
+    const float *right = j->codes.of ? qs__codes_worth(&j->codes, reset) : reset ? j->other.at : j->before.at;
     float *dst = j->diff_weights + (j->direction * j->channels + first) * hidden;
     j->kernels->matmul_rows(&(qs__matmul_block){.rows = count,
                                                 .inner = all,
@@ -280,29 +307,30 @@ static void weight_gradient(const job *j, int64_t slot, int64_t first, int64_t c
                                                 .left = columns,
                                                 .left_row = 1,
                                                 .left_column = ROWS,
-                                                .right = j->of.cell == QS_CELL_GRU && first >= 2 * hidden ? j->other.at : j->before.at,
+                                                .right = right,
                                                 .dst = {QS__FP32, dst},
                                                 .dst_row = hidden});
 }
 
-static int64_t blocks_of(int64_t hidden) {
-    return (hidden + ROWS - 1) / ROWS;
-}
-
 static void gradient_slots(void *context, int64_t begin, int64_t end) {
     const job *j = context;
-    const int64_t hidden = j->of.hidden, each = blocks_of(hidden), blocks = j->of.gates * each;
+    const int64_t hidden = j->of.hidden, most = j->codes.gradients ? QS__TILE_ROWS : ROWS, each = (hidden + most - 1) / most,
+                  blocks = j->of.gates * each;
     for (int64_t slot = begin; slot < end; slot++)
         for (int64_t b = blocks * slot / j->shares; b < blocks * (slot + 1) / j->shares; b++) {
-            const int64_t at = b % each * ROWS, left = hidden - at;
-            weight_gradient(j, slot, b / each * hidden + at, left < ROWS ? left : ROWS);
+            const int64_t at = b % each * most, left = hidden - at;
+            const int64_t first = b / each * hidden + at, count = left < most ? left : most;
+            if (j->codes.gradients)
+                qs__codes_weights(&j->codes, slot, first, (int)count, j->diff_weights + (j->direction * j->channels + first) * hidden);
+            else
+                weight_gradient(j, slot, first, count);
         }
 }
 
 /* ---- Building ---- */
 
-static rows rows_make(qs__pieces *pieces, int64_t samples, int64_t steps, int64_t width, bool kept) {
-    rows out = {.sample = (kept ? steps : 1) * width, .step = kept ? width : 0};
+static qs__recurrence_rows rows_make(qs__pieces *pieces, int64_t samples, int64_t steps, int64_t width, bool kept) {
+    qs__recurrence_rows out = {.sample = (kept ? steps : 1) * width, .step = kept ? width : 0};
     out.at = qs__piece(pieces, samples * out.sample * (int64_t)sizeof(float));
     return out;
 }
@@ -312,10 +340,11 @@ static job lay_out(const qs_case *one, char *base, size_t *bytes) {
     job j = {.of = qs_case_recurrence(one), .shares = qs_threads()};
     const int64_t samples = j.of.samples, steps = j.of.positions, hidden = j.of.hidden, tile = QS__MATMUL_COLUMNS, each = sizeof(float);
     qs__pieces pieces = {base, 0};
+    j.codes = qs__codes_make(one, j.shares, &pieces);
     j.channels = j.of.gates * hidden;
     j.wide = (j.channels + tile - 1) / tile * tile;
     j.width = (hidden + tile - 1) / tile * tile;
-    j.from_state = qs__piece(&pieces, (hidden * j.wide + tile) * each); /* a tile more, as gates need not begin at one */
+    if (!j.codes.of) j.from_state = qs__piece(&pieces, (hidden * j.wide + tile) * each); /* a tile more: gates need not begin at one */
     j.gates = rows_make(&pieces, samples, steps, j.channels, backward);
     j.before = rows_make(&pieces, samples, steps, j.width, backward);
     j.other = rows_make(&pieces, samples, steps + (j.of.cell == QS_CELL_LSTM), j.width, backward && j.of.gates > 1);
@@ -323,11 +352,11 @@ static job lay_out(const qs_case *one, char *base, size_t *bytes) {
     j.input_bias = qs__piece(&pieces, j.channels * each);
     j.product_bias = qs__piece(&pieces, j.channels * each);
     if (backward) {
-        j.to_state = qs__piece(&pieces, j.channels * j.width * each);
+        if (!j.codes.gradients) j.to_state = qs__piece(&pieces, j.channels * j.width * each);
         j.of_state = rows_make(&pieces, samples, 1, j.width, false);
         j.of_cell = rows_make(&pieces, samples, 1, j.width, false);
         j.product = rows_make(&pieces, samples, 1, j.width, false);
-        j.columns = qs__piece(&pieces, j.shares * samples * steps * ROWS * each);
+        if (!j.codes.gradients) j.columns = qs__piece(&pieces, j.shares * samples * steps * ROWS * each);
     }
     *bytes = pieces.used;
     return j;
@@ -338,11 +367,12 @@ static void parameters_read(const job *j, const float *bias) {
     const int64_t hidden = j->of.hidden;
     const size_t bytes = (size_t)j->channels * sizeof(float);
     float *line = room_of(j, 0, RESULT);
-    memset(j->from_state, 0, (size_t)(hidden * j->wide + QS__MATMUL_COLUMNS) * sizeof(float));
+    if (j->codes.of) qs__codes_read(&j->codes, j->weights.at);
+    if (j->from_state) memset(j->from_state, 0, (size_t)(hidden * j->wide + QS__MATMUL_COLUMNS) * sizeof(float));
     if (j->to_state) memset(j->to_state, 0, (size_t)(j->channels * j->width) * sizeof(float));
     for (int64_t i = 0; i < j->channels; i++) {
         const float *row = qs__staged_row(j->kernels, qs__in_at(j->weights, (j->direction * j->channels + i) * hidden), hidden, line);
-        for (int64_t k = 0; k < hidden; k++)
+        for (int64_t k = 0; k < hidden && j->from_state; k++)
             j->from_state[k * j->wide + i] = row[k];
         if (j->to_state) memcpy(j->to_state + i * j->width, row, (size_t)hidden * sizeof(float));
     }
@@ -365,10 +395,12 @@ static void bias_gradient(const job *j, float *diff_bias) {
         j->kernels->product_columns(QS__SUM_OF_VALUES, all, j->width, j->of.hidden, other, other, own + gate_at(j, QS_GATE_N));
 }
 
-static job start(const qs__chain *chain, qs_role written) {
+static job start(const qs__chain *chain, const qs_run *run, qs_role written) {
     size_t bytes;
     job j = lay_out(&chain->one, chain->scratch + chain->offset[0], &bytes);
     j.kernels = chain->cpu->kernels;
+    j.codes.run = run;
+    j.codes.products = chain->cpu->products;
     j.src = qs__staged_in(chain, QS_SRC);
     j.weights = qs__staged_in(chain, QS_WEIGHTS);
     j.dst = qs__staged_out(chain, written);
@@ -376,9 +408,9 @@ static job start(const qs__chain *chain, qs_role written) {
 }
 
 static qs_status run_forward(const qs__chain *chain, const qs_run *run) {
-    (void)run;
-    job j = start(chain, QS_DST);
+    job j = start(chain, run, QS_DST);
     for (; j.direction < j.of.directions; j.direction++) {
+        j.codes.direction = j.direction;
         parameters_read(&j, qs__cpu_data(chain, QS_BIAS));
         qs_parallel(j.shares, 1, forward_shares, &j);
     }
@@ -386,14 +418,15 @@ static qs_status run_forward(const qs__chain *chain, const qs_run *run) {
 }
 
 static qs_status run_backward(const qs__chain *chain, const qs_run *run) {
-    (void)run;
-    job j = start(chain, QS_DIFF_SRC);
+    job j = start(chain, run, QS_DIFF_SRC);
     float *diff_bias = qs__cpu_data(chain, QS_DIFF_BIAS);
     j.diff = qs__staged_in(chain, QS_DIFF_DST);
     j.diff_weights = qs__cpu_data(chain, QS_DIFF_WEIGHTS);
     for (; j.direction < j.of.directions; j.direction++) {
+        j.codes.direction = j.direction;
         parameters_read(&j, qs__cpu_data(chain, QS_BIAS));
         qs_parallel(j.shares, 1, backward_shares, &j);
+        if (j.codes.gradients) qs__codes_gradients(&j.codes, &j.gates);
         qs_parallel(j.shares, 1, gradient_slots, &j);
         if (diff_bias) bias_gradient(&j, diff_bias);
     }

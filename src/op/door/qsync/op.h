@@ -128,21 +128,22 @@ typedef struct qs_attributes {
     double height, width; /* resize: extents of the result; 0: they follow from its scales */
     double scale_height;  /* resize: of the result over the image; 0: what the extents say */
     double scale_width;
-    double coordinates;    /* resize: how places of the result lie on the image; see there */
-    double nearest;        /* resize: how a place is rounded; see there */
-    double extent[5];      /* permute: of a sample; reshape, expand: height, width and channels of the result */
-    double order;          /* permute: in which order the extents stand in the result, a digit each; recurrence: of its gates */
-    double over;           /* gain, offset, prelu: what has a number of its own; reductions: along what is reduced */
-    double constant[2];    /* of functions of one number, under the names that they give them */
-    qs_rounding rounding;  /* cast, quantize, round */
-    qs_overflow overflow;  /* cast, round */
-    const qs_format *to;   /* round: the float format whose values it leaves; NULL elsewhere */
-    bool batched;          /* cast, quantize, round, dropout: axis N is samples, random counters follow the global sample */
-    bool relu;             /* normalisations, add: a relu behind, done in the same kernel */
-    bool count_padding;    /* average_pool: a mean is over the whole window, zeros of the padding included */
-    bool accumulate;       /* backward passes of operators that may share their table: its gradient is added to what stands there */
-    bool per_channel;      /* absmax, quantize, dequantize: a step for each index of `axis`; statistics: channels on axis 0, not 1 */
-    qs_narrow accumulator; /* of products of floats: what each sum is formed in; all 0: the device's own (fp32 or better) */
+    double coordinates;   /* resize: how places of the result lie on the image; see there */
+    double nearest;       /* resize: how a place is rounded; see there */
+    double extent[5];     /* permute: of a sample; reshape, expand: height, width and channels of the result */
+    double order;         /* permute: in which order the extents stand in the result, a digit each; recurrence: of its gates */
+    double over;          /* gain, offset, prelu: what has a number of its own; reductions: along what is reduced */
+    double constant[2];   /* of functions of one number, under the names that they give them */
+    qs_rounding rounding; /* cast, quantize, round */
+    qs_overflow overflow; /* cast, round */
+    const qs_format *to;  /* round: the float format whose values it leaves; recurrence: of codes that it multiplies; NULL elsewhere */
+    const qs_format *gradients; /* recurrence: of codes of gradients; NULL: none */
+    bool batched;               /* cast, quantize, round, dropout: axis N is samples, random counters follow the global sample */
+    bool relu;                  /* normalisations, add: a relu behind, done in the same kernel */
+    bool count_padding;         /* average_pool: a mean is over the whole window, zeros of the padding included */
+    bool accumulate;            /* backward passes of operators that may share their table: its gradient is added to what stands there */
+    bool per_channel;           /* absmax, quantize, dequantize: a step for each index of `axis`; statistics: channels on axis 0, not 1 */
+    qs_narrow accumulator;      /* of products of floats: what each sum is formed in; all 0: the device's own (fp32 or better) */
 } qs_attributes;
 
 /* What a run needs beyond operands; the same for all kernels of a step. */
@@ -163,7 +164,7 @@ typedef struct qs_run {
 /* ---- Operators and passes ------------------------------------------------------------------------------------------------ */
 
 typedef enum qs_op_class {
-    QS_ADJUSTABLE, /* takes any recipe of its device: conv2d, conv_transpose, linear, matmul */
+    QS_ADJUSTABLE, /* takes any recipe of its device: conv2d, conv_transpose, linear, matmul, recurrence */
     QS_DEPENDENT,  /* follows its inputs' precision */
     QS_FIXED,      /* fp32: loss, optimiser */
     QS_AUXILIARY   /* placed by lowering, never a graph node: cast, quantize, ... */
@@ -340,6 +341,7 @@ struct qs_op {
     bool updates;        /* as optimisers do: what it writes it has read, and its settings are data to its kernels */
     int class_axis;      /* losses over classes: the axis of src that they lie on; 0: it is none */
     const qs_norm *norm; /* normalisations; NULL: it is none */
+    const struct qs_inner *inner;  /* adjustable ones with products inside their passes (qsync/inner.h); NULL: it is none */
     const qs_optimizer *optimizer; /* NULL: it is none */
     qs_setting setting[QS_MOST_SETTINGS];
     int passes;
