@@ -4,6 +4,8 @@
 /* What exporters write in their own ways: parameters under their names, whole, however the file reads them, and what cannot train said. */
 #include "imported.h"
 
+#include <math.h>
+
 #include "qsync/graph.h"
 
 /* The position of RoBERTa's first token is row 2 of its table, all rows of which stay the parameter that the file has. */
@@ -162,6 +164,58 @@ TEST(llamas_are_the_built_in_one) {
     qs_graph_release(built);
 }
 
+static bytes attribute_word(const char *name, const char *word) {
+    bytes out = {0};
+    put_text(&out, 1, name);
+    put_text(&out, 4, word);
+    put_int(&out, 20, QS_ONNX_ATTRIBUTE_STRING);
+    return out;
+}
+
+/* An image that is resized. */
+static qs_status imported_resized(const char *mode, int wide, int inside, float coefficient, qs_onnx_imported *out) {
+    bytes graph = {0}, resize = node_of("Resize", "x,,scales", "y"), slope = {0};
+    put_message(&graph, 11, value_of("x", QS_ONNX_FLOAT, 4, (const int64_t[]){-1, 3, 8, 8}));
+    put_message(&graph, 12, value_of("y", QS_ONNX_FLOAT, 4, (const int64_t[]){-1, 3, 12, 4}));
+    put_message(&graph, 5, floats_of("scales", 4, (const float[]){1, 1, 1.5f, 0.5f}));
+    put_message(&resize, 5, attribute_word("mode", mode));
+    put_message(&resize, 5, attribute_int("antialias", wide));
+    put_message(&resize, 5, attribute_int("exclude_outside", inside));
+    put_text(&slope, 1, "cubic_coeff_a");
+    put_float(&slope, 2, coefficient);
+    put_int(&slope, 20, QS_ONNX_ATTRIBUTE_FLOAT);
+    put_message(&resize, 5, slope);
+    put_message(&graph, 1, resize);
+    return imported_bytes(model_of(graph, 8, 18), out);
+}
+
+/* What PyTorch writes of interpolate by cubics and against aliasing; and what other frameworks do, which leave out what lies outside. */
+TEST(modes_of_resizing) {
+    static const struct {
+        const char *mode;
+        int wide, inside, setting;
+    } all[] = {{"linear", 0, 1, 1}, {"cubic", 0, 0, 2},  {"linear", 1, 0, 3}, {"cubic", 1, 0, 4},
+               {"cubic", 0, 1, 5},  {"linear", 1, 1, 6}, {"cubic", 1, 1, 7}};
+    qs_onnx_imported out;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        const bool cubic = strcmp(all[i].mode, "cubic") == 0;
+        bool said = false, slope = false;
+        assert_ok(imported_resized(all[i].mode, all[i].wide, all[i].inside, -0.5f, &out));
+        const qs_graph_operator *row = &out.graph.operator_[0];
+        assert_string_equal(row->op, "resize");
+        for (int k = 0; k < row->settings; k++) {
+            said = said || (strcmp(row->setting[k].name, "mode") == 0 && row->setting[k].value == all[i].setting);
+            slope = slope || (strcmp(row->setting[k].name, "coefficient") == 0 && row->setting[k].value == -0.5);
+        }
+        assert_true(said && slope == cubic);
+        qs_onnx_imported_release(&out);
+    }
+    assert_refused(imported_resized("cubic", 0, 0, 0, &out), QS_UNSUPPORTED, "a cubic of the coefficient 0: -4 to less than 0");
+    qs_onnx_imported_release(&out);
+    assert_refused(imported_resized("cubic", 0, 0, (float)NAN, &out), QS_UNSUPPORTED, "a cubic of the coefficient");
+    qs_onnx_imported_release(&out);
+}
+
 /* 0, 1, ... of the samples: y gathers from x [N,4] in one row what stands `step` elements behind the sample before, or adds the number. */
 static qs_status imported_samples(int64_t step, qs_onnx_imported *out) {
     const int64_t extent[] = {1, 4}, columns[] = {0, 1, 2, 3};
@@ -203,5 +257,6 @@ TEST(numbers_of_samples) {
     qs_onnx_imported_release(&out);
 }
 
-TEST_MAIN(files_of_the_new_exporter, files_of_the_old_exporter, llamas_are_the_built_in_one, turned_matrices_without_bias,
-          numbers_of_samples, positions_behind_the_first_rows, a_parameter_of_two_operators, parameters_of_one_number, quotients_of_zero)
+TEST_MAIN(modes_of_resizing, files_of_the_new_exporter, files_of_the_old_exporter, llamas_are_the_built_in_one,
+          turned_matrices_without_bias, numbers_of_samples, positions_behind_the_first_rows, a_parameter_of_two_operators,
+          parameters_of_one_number, quotients_of_zero)
