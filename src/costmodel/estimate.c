@@ -27,12 +27,10 @@ static double memory_us(const pace *at, double bytes) {
 }
 
 /* Tensor units take whole matrices: grouped convolutions, and all that is no GEMM, run on the ordinary cores, and so do products inside a
- * pass unless all of them are of codes. */
+ * pass, which GPUs form in fp32. */
 static double rate_of(const pace *at, const qs_case *one) {
-    const bool dense = one->op->kind == QS_ADJUSTABLE && one->attributes.groups <= 1;
-    const bool backward = qs_case_position(one, QS_DIFF_DST) >= 0;
-    const qs_format *factors = !one->op->inner ? one->operand[0].format : backward ? one->attributes.gradients : one->attributes.to;
-    return (dense && factors ? qs_published_rate(at->device, factors) : at->device->fp32) * compute_share * 1e6;
+    const bool dense = one->op->kind == QS_ADJUSTABLE && !one->op->inner && one->attributes.groups <= 1;
+    return (dense ? qs_published_rate(at->device, one->operand[0].format) : at->device->fp32) * compute_share * 1e6;
 }
 
 static double kernel_us(const pace *at, const qs_case *one) {
