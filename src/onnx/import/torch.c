@@ -120,7 +120,7 @@ static bool name_by_modules(const qs__node *node, char name[QS_ONNX_MAX_NAME]) {
         const char *module = at + 1;
         const size_t length = strcspn(module, "/"), before = used - part;
         const bool again = used > 0 && length > before && strncmp(module, name + part, before) == 0 && module[before] == '.';
-        if (used + length + sizeof ".weight" > QS_ONNX_MAX_NAME) return false;
+        if (used + 1 + length + sizeof ".weight" > QS_ONNX_MAX_NAME) return false;
         if (!again) part = used > 0 ? used + 1 : 0;
         if (!again && used > 0) name[used] = '.';
         memcpy(name + part, module, length);
