@@ -69,6 +69,48 @@ TEST(rescaled_from_half_the_batch) {
     small_model_release(&model);
 }
 
+/* A recurrence of 12 hidden values over 36 positions: what it multiplies are its states, whose step is that of values up to 1. Profiled as
+ * the job is, so that nothing is rescaled. */
+TEST(states_have_the_step_of_one) {
+    static const char *const names[SMALL_OPERATORS] = {"gates", "cell", "fc"};
+    small_model model = {0};
+    double omega[NODES * RECIPES], sum = 0;
+    int node = 0, depth[NODES];
+    assert_ok(qs_graph_of_images("recurrent", 4, 6, 6, &model.graph));
+    assert_ok(qs_graph_add(model.graph, "sequence", "sequence", NULL, 1, &(int){0}, 0, false, &node));
+    assert_ok(qs_graph_add(model.graph, names[0], "linear", NULL, 1, &(int){node}, 12, false, &node));
+    assert_ok(qs_graph_add(model.graph, names[1], "recurrence", NULL, 1, &(int){node}, 0, false, &node));
+    assert_ok(qs_graph_add(model.graph, "pool", "global_average_pool", NULL, 1, &(int){node}, 0, false, &node));
+    assert_ok(qs_graph_add(model.graph, "flat", "flatten", NULL, 1, &(int){node}, 0, false, &node));
+    assert_ok(qs_graph_add(model.graph, names[2], "linear", NULL, 1, &(int){node}, 5, true, &node));
+    assert_ok(qs_graph_finish(model.graph, node, NULL));
+    qs_statistics *statistics = &model.profile.statistics;
+    *statistics = (qs_statistics){.batch = BATCH, .iterations = SMALL_ITERATIONS, .ranks = 2, .operators = SMALL_OPERATORS};
+    statistics->operator_ = calloc(SMALL_OPERATORS, sizeof *statistics->operator_);
+    assert_non_null(statistics->operator_);
+    for (int i = 0; i < SMALL_OPERATORS; i++) {
+        qs_operator_statistics *one = &statistics->operator_[i];
+        assert_ok(qs_operator_statistics_create(SMALL_ITERATIONS, one));
+        snprintf(one->name, sizeof one->name, "%s", names[i]);
+        small_tensor(&one->src, BATCH * 12 * 36, 0.1, (uint64_t)(3 * i));
+        small_tensor(&one->weights, 12 * 12, 0.1, (uint64_t)(3 * i + 1));
+        small_tensor(&one->diff_dst, BATCH * 12 * 36, 1e-3, (uint64_t)(3 * i + 2));
+    }
+    evaluate(&model, "influence-contracted", BATCH, 2 * BATCH, omega);
+    qs_graph_depths(model.graph, depth);
+    const qs_operator_statistics *raw = statistics_of(&model, "cell");
+    const int cell = small_model_node(&model, "cell");
+    const double gamma2 = 1.0 / (2 * BATCH) / (2 * BATCH), rest = depth[model.graph->nodes - 1] - depth[cell];
+    for (int i = 0; i < SMALL_ITERATIONS; i++) {
+        const double v = raw->src.norm2[i], x = raw->weights.norm2[i], gv = raw->diff_dst.norm2[i];
+        const double of_v = raw->src.variance_int8[i] / raw->src.absmax[i] / raw->src.absmax[i];
+        const double of_x = raw->weights.channel_absmax2[i] / (127 * 127) / 6, of_gv = raw->diff_dst.variance_bf16[i] / 2;
+        sum += gamma2 * rest * (x * of_v + v * of_x) / 12 + depth[cell] * (gv * of_v + v * of_gv) / (BATCH * 36);
+    }
+    close_to(omega[cell * RECIPES + 2], sum / SMALL_ITERATIONS);
+    small_model_release(&model);
+}
+
 /* The gain of an operator is its output gradient's squared norm over the last one's, whatever the batch. */
 TEST(gain_of_gradients) {
     small_model model = small_model_make(BATCH);
@@ -165,5 +207,5 @@ TEST(what_is_missing_is_said) {
     small_model_release(&model);
 }
 
-TEST_MAIN(rescaled_from_half_the_batch, gain_of_gradients, more_ranks_are_less_noise, the_trace_has_the_mean, infeasible_is_infinite,
-          what_is_missing_is_said)
+TEST_MAIN(rescaled_from_half_the_batch, states_have_the_step_of_one, gain_of_gradients, more_ranks_are_less_noise, the_trace_has_the_mean,
+          infeasible_is_infinite, what_is_missing_is_said)
