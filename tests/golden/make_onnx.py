@@ -28,6 +28,8 @@ def integers(name, length, plain):
         return np.ones_like(i)
     if plain and "type" in name:
         return np.zeros_like(i)
+    if "position" in name:
+        return i
     if "mask" in name:
         return (i < length - length // 4).astype(np.int64)
     if "type" in name or "segment" in name:

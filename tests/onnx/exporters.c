@@ -216,12 +216,59 @@ TEST(modes_of_resizing) {
     qs_onnx_imported_release(&out);
 }
 
+/* x [N,2,4] turned by an input of positions times two wave lengths. */
+static qs_status imported_rotation(const float waves[2], qs_onnx_imported *out) {
+    bytes graph = {0}, cast = node_of("Cast", "position_ids", "real"), joined = node_of("Concat", "angle,angle", "angles"),
+          turned = node_of("Concat", "negative,first", "turned");
+    put_message(&cast, 5, attribute_int("to", QS_ONNX_FLOAT));
+    put_message(&joined, 5, attribute_int("axis", -1));
+    put_message(&turned, 5, attribute_int("axis", -1));
+    put_text(&graph, 2, "graph");
+    put_message(&graph, 5, floats_of("waves", 2, waves));
+    for (int64_t i = 0; i < 3; i++)
+        put_message(&graph, 5, integers_of((const char *const[]){"zero", "two", "four"}[i], 1, (const int64_t[]){2 * i}));
+    put_message(&graph, 1, cast);
+    put_message(&graph, 1, node_of("Unsqueeze", "real,two", "column"));
+    put_message(&graph, 1, node_of("Mul", "column,waves", "angle"));
+    put_message(&graph, 1, joined);
+    put_message(&graph, 1, node_of("Cos", "angles", "cosine"));
+    put_message(&graph, 1, node_of("Sin", "angles", "sine"));
+    put_message(&graph, 1, node_of("Slice", "x,zero,two,two", "first"));
+    put_message(&graph, 1, node_of("Slice", "x,two,four,two", "second"));
+    put_message(&graph, 1, node_of("Neg", "second", "negative"));
+    put_message(&graph, 1, turned);
+    put_message(&graph, 1, node_of("Mul", "x,cosine", "a"));
+    put_message(&graph, 1, node_of("Mul", "sine,turned", "b"));
+    put_message(&graph, 1, node_of("Add", "b,a", "y"));
+    put_message(&graph, 11, value_of("x", QS_ONNX_FLOAT, 3, (const int64_t[]){-1, 2, 4}));
+    put_message(&graph, 11, value_of("position_ids", QS_ONNX_INT64, 2, (const int64_t[]){-1, 2}));
+    put_message(&graph, 12, value_of("y", QS_ONNX_FLOAT, 3, (const int64_t[]){-1, 2, 4}));
+    return imported_bytes(model_of(graph, 8, 18), out);
+}
+
+/* Angles of any base are one operator; others are not taken for it, and their lengths train no more than those of a base. */
+TEST(rotations_by_an_input_of_positions) {
+    for (int other = 0; other < 2; other++) {
+        qs_onnx_imported out;
+        assert_ok(imported_rotation((const float[]){other ? 0.5F : 1, 0.1F}, &out));
+        assert_int_equal(operators_of(&out, "rotary"), !other);
+        assert_true(has_note(&out, "input position_ids says where positions stand"));
+        assert_int_equal(out.graph.inputs, 1);
+        for (int i = 0; i < out.graph.operators; i++) {
+            const qs_graph_operator *row = &out.graph.operator_[i];
+            if (strcmp(row->op, "rotary") == 0) assert_float_equal(setting_of(row, "base"), 100, 0);
+            for (int k = 0; k < row->origins; k++)
+                assert_true(row->origin[k].constant);
+        }
+        qs_onnx_imported_release(&out);
+    }
+}
+
 /* 0, 1, ... of the samples: y gathers from x [N,4] in one row what stands `step` elements behind the sample before, or adds the number. */
 static qs_status imported_samples(int64_t step, qs_onnx_imported *out) {
     const int64_t extent[] = {1, 4}, columns[] = {0, 1, 2, 3};
-    bytes graph = graph_begin(), shape = node_of("Shape", "x", "shape"), as_float = node_of("Cast", "column", "real");
+    bytes graph = graph_begin(), shape = node_of("Shape", "x", "shape");
     put_message(&shape, 5, attribute_int("end", 1));
-    put_message(&as_float, 5, attribute_int("to", QS_ONNX_FLOAT));
     put_message(&graph, 5, tensor_of("zero", QS_ONNX_INT64, 0, NULL, &(int64_t){0}, 8));
     put_message(&graph, 5, tensor_of("one", QS_ONNX_INT64, 0, NULL, &(int64_t){1}, 8));
     put_message(&graph, 5, tensor_of("step", QS_ONNX_INT64, 0, NULL, &step, 8));
@@ -238,6 +285,8 @@ static qs_status imported_samples(int64_t step, qs_onnx_imported *out) {
         put_message(&graph, 1, node_of("Reshape", "x,flat", "row"));
         put_message(&graph, 1, node_of("Gather", "row,places", "y"));
     } else {
+        bytes as_float = node_of("Cast", "column", "real");
+        put_message(&as_float, 5, attribute_int("to", QS_ONNX_FLOAT));
         put_message(&graph, 1, as_float);
         put_message(&graph, 1, node_of("Add", "x,real", "y"));
     }
@@ -258,5 +307,5 @@ TEST(numbers_of_samples) {
 }
 
 TEST_MAIN(modes_of_resizing, files_of_the_new_exporter, files_of_the_old_exporter, llamas_are_the_built_in_one,
-          turned_matrices_without_bias, numbers_of_samples, positions_behind_the_first_rows, a_parameter_of_two_operators,
-          parameters_of_one_number, quotients_of_zero)
+          rotations_by_an_input_of_positions, turned_matrices_without_bias, numbers_of_samples, positions_behind_the_first_rows,
+          a_parameter_of_two_operators, parameters_of_one_number, quotients_of_zero)

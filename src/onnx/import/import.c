@@ -319,6 +319,7 @@ static void hidden_check(qs__import *one, const qs__node *node) {
 static void node_import(qs__import *one, qs__node *node) {
     const int before = one->out->graph.operators, problems = one->problems;
     one->at = node;
+    if (node->known) return;
     for (int i = 0; i < node->inputs; i++) /* what was refused is said where it was */
         if (node->input[i] >= 0 && one->value[node->input[i]].kind == QS__UNKNOWN) return;
     const struct family *family = *node->from->domain == '\0' || node->fused ? family_of(node->op) : NULL;
@@ -541,6 +542,7 @@ qs_status qs_onnx_import(const char *text, int64_t length, bool with_values, qs_
     else
         qs__note(&one, "samples have %lld positions, at no other length it is the same model: %s", (long long)open, why);
     qs_onnx_imported_release(&shorter);
+    qs__names_release(&one.notes);
     return one.status;
 }
 

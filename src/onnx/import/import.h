@@ -54,6 +54,7 @@ typedef struct qs__node {
     double setting;      /* of fusions: epsilon, or which form it is */
     int64_t groups;      /* of a fused group normalisation; directions of a recurrent network that have parameters of their own */
     bool fused, dead;
+    bool known; /* its outputs are numbers, which were computed before (rotary.c) */
 } qs__node;
 
 typedef struct qs__problem {

@@ -90,13 +90,14 @@ static bool is_known(qs__import *one, int value, int depth, bool plainly, int *n
     }
     if (is->kind != QS__UNKNOWN || depth == MOST_DEPTH || ++*nodes > MOST_NODES) return false;
     if (is->producer < 0) return plainly && depth > 0 && is_of_positions(one, value);
-    const qs__node *node = &one->node[is->producer];
+    qs__node *node = &one->node[is->producer];
     bool multiplied = false;
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
         multiplied = multiplied || strcmp(node->op, plain[i]) == 0;
     for (int i = 0; i < node->inputs; i++)
         if (node->input[i] >= 0 && !is_known(one, node->input[i], depth + 1, plainly && multiplied, nodes)) return false;
-    return qs__evaluate(one, node) && is->kind == QS__NUMBERS;
+    node->known = qs__evaluate(one, node) && is->kind == QS__NUMBERS;
+    return node->known;
 }
 
 static bool number_at(qs__import *one, const qs__node *node, int input, double otherwise, double *out) {
