@@ -74,18 +74,13 @@ static const char *const cases[] = {SUM("fp32", "[4,16,8,8]"),
                                     "add/forward src=bf16[2,5,3,3] src2=bf16[2,5,3,3] mask=int8[12] dst=fp32[2,5,3,3] relu",
                                     NULL};
 
-static qs_shape beside(const qs_op *op, qs_role role, const qs_shape *dst) {
-    (void)op, (void)role;
-    return qs__relu_mask(dst);
-}
-
 const qs_op qs__op_add = {.name = "add",
                           .kind = QS_DEPENDENT,
                           .decoding = QS_ONE_POSITION,
                           .sign = QS_SIGN_KEPT,
                           .does_relu = true,
                           .inputs = 2,
-                          .beside = beside,
+                          .beside = qs__relu_beside,
                           .infer = infer,
                           .passes = 1,
                           .pass = passes,

@@ -253,6 +253,8 @@ double qs__pair_flops_backward(const qs_case *one);
 
 /* Shape of the mask for values of a shape. */
 qs_shape qs__relu_mask(const qs_shape *values);
+/* The same, for qs_op.beside of operators that have nothing else there. */
+qs_shape qs__relu_beside(const qs_op *op, qs_role role, const qs_shape *dst);
 /* values become their positive part below the ceiling (0: none); mask, unless NULL, is written. */
 void qs__relu_values(int64_t count, float ceiling, float *values, uint8_t *mask);
 /* The attribute relu: results are rounded to the format of dst and go through relu, whose mask is written where the case has it. */

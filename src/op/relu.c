@@ -11,6 +11,11 @@ qs_shape qs__relu_mask(const qs_shape *values) {
     return qs_shape_of(1, (qs_shape_count(values) + 7) / 8);
 }
 
+qs_shape qs__relu_beside(const qs_op *op, qs_role role, const qs_shape *dst) {
+    (void)op, (void)role;
+    return qs__relu_mask(dst);
+}
+
 static qs_status check_forward(const qs_case *one) {
     QS_TRY(qs__check_absmax(one));
     QS_TRY(qs__need_same(one, QS_DST, QS_SRC));
@@ -136,18 +141,13 @@ static const char *const cases[] = {EVERY("fp32", "[4,16,8,8]", "512"),
                                     "relu/backward mask=int8[12] diff_dst=bf16[2,5,3,3] diff_dst2=bf16[2,5,3,3] diff_src=fp32[2,5,3,3]",
                                     NULL};
 
-static qs_shape beside(const qs_op *op, qs_role role, const qs_shape *dst) {
-    (void)op, (void)role;
-    return qs__relu_mask(dst);
-}
-
 const qs_op qs__op_relu = {.name = "relu",
                            .kind = QS_DEPENDENT,
                            .decoding = QS_ONE_POSITION,
                            .sign = QS_SIGN_NEVER_NEGATIVE,
                            .behind_norm = true,
                            .inputs = 1,
-                           .beside = beside,
+                           .beside = qs__relu_beside,
                            .setting = {QS_SETTING(ceiling, 0, 0, FLT_MAX, "the largest result; 0: none")},
                            .passes = 2,
                            .pass = passes,

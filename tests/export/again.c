@@ -4,6 +4,7 @@
 /* Our own import is a second reader of what is exported: the same inputs, the same parameters under the same names with the same bits, and,
  * by the reference kernels, the same logits. So are models that came from an ONNX file of PyTorch's, with weights that training has moved:
  * they go out under the names by which they came in. */
+#include "export_folder.h"
 #include "export_models.h"
 
 #include <dirent.h>
@@ -12,19 +13,6 @@
  * the same; where it finds others (a norm of several nodes), each result is rounded at other places, which in some tens of layers is a few
  * 2^-24 of the largest logit each. */
 static const double allowed = 1e-5;
-
-static char test_folder[FOLDER_PATH];
-
-static int set_up(void **state) {
-    (void)state;
-    folder_make(test_folder);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    return folder_remove(test_folder);
-}
 
 static int number_order(const void *a, const void *b) {
     const float x = *(const float *)a, y = *(const float *)b;

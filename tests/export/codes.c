@@ -4,25 +4,13 @@
 /* A file in reduced formats comes back by import as the float model of the numbers that it holds: parameters under their names with the
  * bits of (code - zero point) · step, no further from the exported ones than half a step, and the logits that the exported graph gives
  * with them. */
+#include "export_folder.h"
 #include "export_models.h"
 
 #include "qsync/onnx.h"
 
 /* The same operators in the same order of sums; a norm that comes back as another one rounds at other places. */
 static const double allowed = 1e-5;
-
-static char test_folder[FOLDER_PATH];
-
-static int set_up(void **state) {
-    (void)state;
-    folder_make(test_folder);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    return folder_remove(test_folder);
-}
 
 static const qs_onnx_tensor *tensor_read_by(const qs_onnx_graph *graph, const qs_onnx_node *node, int input) {
     return input < node->inputs && node->input[input] >= 0 ? graph->value[node->input[input]].constant : NULL;

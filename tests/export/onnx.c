@@ -3,6 +3,7 @@
 // links: schedule
 /* Files of ONNX: fields as onnx.proto has them, initializers under the names and with the values of weights files, a batch of any size;
  * equal runs give equal bytes; what cannot be written is refused with all its names, and no half file is left. */
+#include "export_folder.h"
 #include "export_models.h"
 
 #include "qsync/onnx.h"
@@ -94,21 +95,6 @@ static int nodes_of(bytes graph, const char *op) {
     for (int i = 0; part_of(graph, NODE, i).at; i++)
         count += is_text(part_of(part_of(graph, NODE, i), OP, 0), op);
     return count;
-}
-
-/* ---- Fixture ---- */
-
-static char test_folder[FOLDER_PATH];
-
-static int set_up(void **state) {
-    (void)state;
-    folder_make(test_folder);
-    return 0;
-}
-
-static int tear_down(void **state) {
-    (void)state;
-    return folder_remove(test_folder);
 }
 
 /* Writes and reads; the caller frees *file. */
