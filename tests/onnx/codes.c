@@ -144,6 +144,8 @@ TEST(refusals) {
             {"DequantizeLinear", "codes,quarter,zero", "y"});
     REFUSED("Add: it computes on codes", {"QuantizeLinear", "product,half,zero", "codes"}, {"Add", "codes,codes", "sum"},
             {"DequantizeLinear", "sum,half,zero", "y"});
+    REFUSED("Transpose: it computes on codes", {"QuantizeLinear", "product,steps,zeros", "codes"}, {"Transpose", "codes", "moved"},
+            {"DequantizeLinear", "moved,steps,zeros", "y"}); /* of several steps, which go along an axis */
     REFUSED("its output y are codes", {"QuantizeLinear", "product,half,zero", "y"});
     REFUSED("quant_format=QDQ", {"DynamicQuantizeLinear", "product", "codes,step,point"},
             {"MatMulInteger", "codes,fc_quantized,point", "whole"}, {"Identity", "whole", "y"});

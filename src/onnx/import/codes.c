@@ -93,6 +93,7 @@ static bool never_negative(qs__import *one, const pairs *all, const qs__node *no
         if (qs__read_by(one, node, 1) && !qs__one_number(one, qs__read_by(one, node, 1), &least)) least = -1;
         if (least >= 0) return true;
     }
+    if (strcmp(node->op, "Resize") == 0 && strcmp(qs__word(one, node, "mode", "nearest"), "cubic") == 0) return false; /* it overshoots */
     const bool every = is_one_of(node->op, by_all);
     if (!every && !is_one_of(node->op, by_first) && strcmp(node->op, "Clip") != 0) return false;
     for (int i = 0; i < (every ? node->inputs : 1); i++) {
@@ -154,7 +155,8 @@ static void node_take(qs__import *one, pairs *all, int n) {
             pair_drop(one, all, node, &one->node[made_by], node->input[0]);
         else
             qs__refuse_node(one, "it reads codes with other steps than those by which QuantizeLinear makes them");
-    } else if (codes && made_by >= 0 && out >= 0 && is_one_of(node->op, movers)) {
+    } else if (codes && made_by >= 0 && out >= 0 && is_one_of(node->op, movers) &&
+               qs__read_by(one, &one->node[made_by], 1)->tensor->count == 1) {
         all->made_by[out] = made_by;
     } else if (codes) {
         qs__refuse_node(one, "it computes on codes of QuantizeLinear: %s", qs__codes_advice);
