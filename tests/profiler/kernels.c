@@ -64,7 +64,7 @@ static void chosen_plans_cover(void **state) {
     (void)state;
     if (!backend_exists("ref")) skip();
     bench_open(&b, NULL, "ref", "resnet8:width=0.5", 2);
-    qs__setting setting = {.job = &b.job, .class_ = &b.cluster.class_[0], .graph = b.graph};
+    qs__setting setting = {.job = &b.job, .class_ = &b.cluster.class_[0], .graph = b.graph, .device = b.device};
     qs__cases cases = {.device = b.device};
     qs__mixes mixes = {0};
     assert_ok(qs_class_recipes(setting.class_, QS__MOST_RECIPES, setting.recipe, &setting.recipes));

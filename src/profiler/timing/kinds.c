@@ -98,6 +98,7 @@ static qs_case case_make(const wish *wanted) {
         const bool whole = role == QS_SRC || role == QS_SRC2 || role == QS_DST, group = role == QS_DST_GROUP || role == QS_SRC_GROUP;
         const qs_format *format = role == QS_DST ? wanted->to : whole ? wanted->from : qs_format_of(group ? "int8" : "fp32");
         if (group && !shifts) continue;
+        if (one.pass->operand[i].source == QS_TO_BACKWARD) continue; /* of a sum with a relu behind, which is none */
         if (role == QS_ABSMAX && rows && one.pass->operand[i].optional) continue;
         if (role == QS_COLUMN_ABSMAX && wanted->steps != QS_STEPS_CHANNEL_AND_COLUMN) continue;
         qs_case_bind(&one, role,
