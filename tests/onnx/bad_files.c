@@ -470,21 +470,26 @@ TEST(numbers_at_their_ends) {
     assert_int_equal(model.graph.nodes, 1);
     qs_onnx_release(&model);
     free(file.data);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         bytes bad = graph_begin(), node;
         if (i == 0) { /* opset 18: parts are said, and their number is 0 */
             put_message(&bad, 5, integers_of("parts", 2, (const int64_t[]){1, 3}));
             node = node_of("Split", "x,parts", "y,z");
             put_message(&node, 5, attribute_int("axis", 1));
             put_message(&node, 5, attribute_int("num_outputs", 0));
-        } else {
+        } else if (i == 1) {
             put_message(&bad, 5, integers_of("pads", 4, (const int64_t[]){0, INT64_MIN, 0, INT64_MAX}));
             node = node_of("Pad", "x,pads", "y");
+        } else { /* of one step no axis is asked */
+            put_message(&bad, 5, tensor_of("codes", QS_ONNX_INT8, 1, (const int64_t[]){4}, "\1\2\3\4", 4));
+            put_message(&bad, 5, tensor_of("step", QS_ONNX_FLOAT, 0, NULL, &(const float){0.5f}, 4));
+            node = node_of("DequantizeLinear", "codes,step", "y");
+            put_message(&node, 5, attribute_int("axis", INT64_C(1) << 40));
         }
         put_message(&bad, 1, node);
         file = model_of(bad, 8, 18);
         assert_ok(qs_onnx_open_bytes("ends", file.data, file.count, &model));
-        if (i == 0)
+        if (i != 1)
             assert_ok(qs_onnx_fold(&model, NULL));
         else
             assert_refused(qs_onnx_fold(&model, NULL), QS_BAD_FILE, "a padding of -9223372036854775808");

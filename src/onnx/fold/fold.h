@@ -50,13 +50,13 @@ enum {
     QS__MOST_ELEMENTS = 1 << 25, /* of an operand or a result of evaluators: what is larger is data, and stays where it is */
     QS__NEWEST_OPSET = 28,       /* the newest version of ai.onnx that was compared: a row without an end holds to it */
     QS__ALL_INPUTS = 0xffff,     /* of `symbols`: every input */
-    QS__REARRANGES = 1,          /* of `flags`: every element of the result is one of input 0, which may be uniform */
-    QS__SAMPLEWISE = 2,          /* where axis 0 of the result is the batch, each sample's result comes from that sample's operands alone */
-    QS__SHARES = 8,              /* the evaluator sets `data` to what is there already: no memory is made */
-    QS__DEPENDS = 4,             /* of parameters: computed all the same, as weights that are stored in another form */
-    QS__SELECTS = 32,            /* every element of input 0 is compared with as many as the result has along the attribute "axis" */
-    QS__SAYS_SHAPE = 16,         /* elements of the only input, or of those behind the first, say how large the result is */
-    QS__BY_PIECES = 32,          /* takes no memory but the result's: operands may be as large as the file has them */
+    QS__REARRANGES = 1 << 0,     /* of `flags`: every element of the result is one of input 0, which may be uniform */
+    QS__SAMPLEWISE = 1 << 1,     /* where axis 0 of the result is the batch, each sample's result comes from that sample's operands alone */
+    QS__DEPENDS = 1 << 2,        /* of parameters: computed all the same, as weights that are stored in another form */
+    QS__SHARES = 1 << 3,         /* the evaluator sets `data` to what is there already: no memory is made */
+    QS__SAYS_SHAPE = 1 << 4,     /* elements of the only input, or of those behind the first, say how large the result is */
+    QS__SELECTS = 1 << 5,        /* every element of input 0 is compared with as many as the result has along the attribute "axis" */
+    QS__BY_PIECES = 1 << 6,      /* takes no memory but the result's: operands may be as large as the file has them */
 };
 
 typedef struct qs__operator {

@@ -154,8 +154,9 @@ static int64_t work_of(const qs__operator *row, const qs_onnx_tensor *tensor) {
 static int64_t work_of_selection(const qs_onnx_node *node, const qs__operator *row, const qs_onnx_tensor *from,
                                  const qs_onnx_tensor *taken) {
     int64_t axis;
-    if (!(row->flags & QS__SELECTS) || from->rank < 1 || qs_onnx_attribute_int(node, "axis", -1, &axis) != QS_OK) return 0;
-    return from->count * taken->dim[axis < 0 ? axis + from->rank : axis]; /* at most 2^26 */
+    if (!(row->flags & QS__SELECTS) || qs_onnx_attribute_int(node, "axis", -1, &axis) != QS_OK) return 0;
+    axis = axis < 0 ? axis + taken->rank : axis;
+    return axis < 0 || axis >= taken->rank ? 0 : from->count * taken->dim[axis]; /* below 2^51: neither is above QS__MOST_ELEMENTS */
 }
 
 /* Computes the node for operands that are the same for every sample, or for one of equal samples. For one sample, N is 1 where it says how
