@@ -119,6 +119,65 @@ TEST(codes_that_are_moved) {
     qs_onnx_imported_release(&out);
 }
 
+/* An axis is not asked of codes of one step, and counts as no work: two nodes that read the same codes, and what is computed behind them. */
+TEST(codes_that_two_read) {
+    static const int8_t many[2 * 16384];
+    const int64_t extent[] = {2, 16384}, far = INT64_C(1) << 40;
+    const float step = 0.5f;
+    bytes graph = graph_in_codes();
+    put_message(&graph, 5, tensor_of("many", QS_ONNX_INT8, 2, extent, many, sizeof many));
+    put_message(&graph, 5, tensor_of("step", QS_ONNX_FLOAT, 0, NULL, &step, sizeof step));
+    put_message(&graph, 1, node_of("DequantizeLinear", "many,step", "once")); /* along axis 1, which is long */
+    put_message(&graph, 1, node_of("DequantizeLinear", "many,step", "again"));
+    bytes up = node_of("DequantizeLinear", "many,step", "further");
+    put_message(&up, 5, attribute_int("axis", far));
+    put_message(&graph, 1, up);
+    put_message(&graph, 1, node_of("Identity", "product", "y"));
+    bytes file = model_of(graph, 8, 13);
+    qs_onnx_model model;
+    assert_ok(qs_onnx_open_bytes("twice", file.data, file.count, &model));
+    assert_ok(qs_onnx_fold(&model, NULL));
+    int found = 0;
+    for (int v = 0; v < model.graph.values; v++) {
+        const qs_onnx_value *value = &model.graph.value[v];
+        if (strcmp(value->name, "once") != 0 && strcmp(value->name, "again") != 0 && strcmp(value->name, "further") != 0) continue;
+        assert_non_null(value->constant);
+        assert_int_equal(value->constant->count, 2 * 16384);
+        found++;
+    }
+    assert_int_equal(found, 3);
+    qs_onnx_release(&model);
+    free(file.data);
+}
+
+/* ONNX Runtime's own QuantizeLinear and DequantizeLinear mean the same; operators of others that are called so may mean anything. */
+TEST(domains) {
+    static const char *const domains[] = {"com.microsoft", "org.example"};
+    for (int i = 0; i < 2; i++) {
+        const float step = 0.5f;
+        const int8_t zero = 0;
+        bytes graph = graph_in_codes(), down = node_of("QuantizeLinear", "product,step,zero", "codes"),
+              up = node_of("DequantizeLinear", "codes,step,zero", "y");
+        put_message(&graph, 5, tensor_of("step", QS_ONNX_FLOAT, 0, NULL, &step, sizeof step));
+        put_message(&graph, 5, tensor_of("zero", QS_ONNX_INT8, 0, NULL, &zero, 1));
+        put_text(&down, 7, domains[i]);
+        put_text(&up, 7, domains[i]);
+        put_message(&graph, 1, down);
+        put_message(&graph, 1, up);
+        qs_onnx_imported out;
+        bytes file = model_of(graph, 8, 13), version = {0};
+        put_text(&version, 1, domains[i]);
+        put_int(&version, 2, 1);
+        put_message(&file, 8, version);
+        if (i == 0) {
+            assert_ok(imported_bytes(file, &out));
+            assert_true(has_note(&out, "1 pairs of QuantizeLinear and DequantizeLinear are left out"));
+        } else
+            assert_refused(imported_bytes(file, &out), QS_UNSUPPORTED, "no such operator of org.example");
+        qs_onnx_imported_release(&out);
+    }
+}
+
 /* y of x by some nodes: refused, naming what. */
 static void refused(const char *expected, int nodes, const char *const (*node)[3]) {
     bytes graph = graph_in_codes();
@@ -156,4 +215,4 @@ TEST(refusals) {
             {"DequantizeLinear", "again,quarter,zero", "y"});
 }
 
-TEST_MAIN(weights_are_what_codes_stand_for, codes_that_begin_at_zero, codes_that_are_moved, refusals)
+TEST_MAIN(weights_are_what_codes_stand_for, codes_that_begin_at_zero, codes_that_are_moved, codes_that_two_read, domains, refusals)

@@ -13,6 +13,10 @@ qs__value *qs__made_by(qs__import *one, const qs__node *node, int index) {
     return index < node->outputs && node->output[index] >= 0 ? &one->value[node->output[index]] : NULL;
 }
 
+bool qs__is_standard(const qs__node *node) {
+    return node->fused || *node->from->domain == '\0';
+}
+
 void qs__stick(qs__import *one, qs_status status) {
     if (one->status == QS_OK) one->status = status;
 }

@@ -10,7 +10,7 @@
 #include "family.h"
 #include "fuse.h"
 
-enum { MOST_STEPS = 1 << 20 };
+enum { MOST_STEPS = 1 << 16 }; /* of a value: of all its channels */
 
 typedef struct pairs {
     int *same;      /* [values] the value in whose place it stands, itself where it is nobody else */
@@ -25,6 +25,11 @@ static bool is_one_of(const char *op, const char *const *list) {
     return false;
 }
 
+/* One of the two that make codes and read them, which mean the same as ONNX Runtime's own. */
+static bool is_quantizing(const qs__node *node, const char *op) {
+    return strcmp(node->op, op) == 0 && (qs__is_standard(node) || strcmp(node->from->domain, "com.microsoft") == 0);
+}
+
 static int value_of(const pairs *all, int value) {
     while (value >= 0 && all->same[value] != value)
         value = all->same[value];
@@ -37,17 +42,18 @@ static bool are_numbers(const qs__value *value) {
     return !value || (value->kind == QS__NUMBERS && value->tensor->count >= 1 && value->tensor->count <= MOST_STEPS);
 }
 
+/* Whether all elements are that number. */
+static bool are_all(qs__import *one, const qs_onnx_tensor *tensor, float number) {
+    qs_onnx_tensor same = {.name = "", .type = QS_ONNX_FLOAT, .rank = 1, .dim = {tensor->count}, .count = tensor->count, .uniform = true};
+    same.data = &number;
+    return qs__is_alike(one, tensor, &same);
+}
+
 /* Of two lists, where one that is left out is zeros. */
 static bool are_equal(qs__import *one, const qs__value *a, const qs__value *b) {
-    if (!are_numbers(a) || !are_numbers(b) || (a && b && a->tensor->count != b->tensor->count)) return false;
-    const int64_t count = a ? a->tensor->count : b ? b->tensor->count : 0;
-    double *x = a ? qs__all_numbers(one, a) : NULL, *y = b ? qs__all_numbers(one, b) : NULL;
-    bool equal = one->status == QS_OK;
-    for (int64_t i = 0; i < count && equal; i++)
-        equal = (x ? x[i] : 0) == (y ? y[i] : 0);
-    free(x);
-    free(y);
-    return equal;
+    if (!are_numbers(a) || !are_numbers(b)) return false;
+    if (a && b) return qs__is_alike(one, a->tensor, b->tensor);
+    return (!a && !b) || are_all(one, a ? a->tensor : b->tensor, 0);
 }
 
 static bool steps_are_equal(qs__import *one, const qs__node *down, const qs__node *up) {
@@ -66,11 +72,8 @@ static bool begins_at_zero(qs__import *one, const qs__node *down, double *most) 
     if (!without_sign && type != QS_ONNX_INT8 && type != QS_ONNX_INT16 && type != QS_ONNX_INT4) return false;
     const int bits = qs_onnx_type_bits(type);
     const double least = without_sign ? 0 : -ldexp(1, bits - 1);
-    double *zeros = zero ? qs__all_numbers(one, zero) : NULL, step = 0;
-    bool begins = one->status == QS_OK && (zero || least == 0);
-    for (int64_t i = 0; zero && begins && i < zero->tensor->count; i++)
-        begins = zeros[i] == least;
-    free(zeros);
+    const bool begins = zero ? are_all(one, zero->tensor, (float)least) : least == 0;
+    double step = 0;
     *most = qs__one_number(one, scale, &step) ? (ldexp(1, bits) - 1) * step : 0;
     return begins;
 }
@@ -87,6 +90,7 @@ static bool never_negative(qs__import *one, const pairs *all, const qs__node *no
                                            "Upsample", "QuantizeLinear",   "SpaceToDepth",      "LpPool",        NULL};
     static const char *const by_all[] = {"Add", "Mul", "Div", "Sum", "Concat", "Max", "Min", NULL};
     double least = -1;
+    if (!qs__is_standard(node) && !is_quantizing(node, "QuantizeLinear") && !is_quantizing(node, "DequantizeLinear")) return false;
     if (is_one_of(node->op, never)) return true;
     if (strcmp(node->op, "Clip") == 0) {
         least = qs__float(one, node, "min", -1);
@@ -140,7 +144,7 @@ static void pair_drop(qs__import *one, pairs *all, qs__node *up, const qs__node 
 static void node_take(qs__import *one, pairs *all, int n) {
     static const char *const movers[] = {"MaxPool", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Identity", NULL};
     qs__node *node = &one->node[n];
-    const bool down = strcmp(node->op, "QuantizeLinear") == 0, up = strcmp(node->op, "DequantizeLinear") == 0;
+    const bool down = is_quantizing(node, "QuantizeLinear"), up = is_quantizing(node, "DequantizeLinear");
     const int made_by = node->inputs > 0 && node->input[0] >= 0 ? all->made_by[node->input[0]] : -1;
     bool codes = false;
     one->at = node;
@@ -155,7 +159,7 @@ static void node_take(qs__import *one, pairs *all, int n) {
             pair_drop(one, all, node, &one->node[made_by], node->input[0]);
         else
             qs__refuse_node(one, "it reads codes with other steps than those by which QuantizeLinear makes them");
-    } else if (codes && made_by >= 0 && out >= 0 && is_one_of(node->op, movers) &&
+    } else if (codes && made_by >= 0 && out >= 0 && qs__is_standard(node) && is_one_of(node->op, movers) &&
                qs__read_by(one, &one->node[made_by], 1)->tensor->count == 1) {
         all->made_by[out] = made_by;
     } else if (codes) {
@@ -206,9 +210,11 @@ void qs__codes_drop(qs__import *one) {
 
 const char *const qs__codes_advice = "quantize with steps found before (quantize_static, quant_format=QDQ), or import the float model";
 
-bool qs__is_of_codes(const char *op) {
+bool qs__is_of_codes(const qs__node *node) {
     static const char *const names[] = {
         "DynamicQuantizeLinear", "MatMulInteger",       "ConvInteger", "DynamicQuantizeMatMul", "QuantizeLinear",
         "MatMulIntegerToFloat",  "DynamicQuantizeLSTM", "MatMulNBits", "DequantizeLinear",      NULL};
-    return is_one_of(op, names) || strncmp(op, "QLinear", 7) == 0 || (op[0] == 'Q' && op[1] >= 'A' && op[1] <= 'Z');
+    const char *op = node->op;
+    const bool known = qs__is_standard(node) || strcmp(node->from->domain, "com.microsoft") == 0;
+    return known && (is_one_of(op, names) || (op[0] == 'Q' && op[1] >= 'A' && op[1] <= 'Z'));
 }

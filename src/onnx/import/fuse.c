@@ -11,7 +11,7 @@
 
 qs__node *qs__maker(qs__import *one, int value, const char *op) {
     const int at = value >= 0 ? one->value[value].producer : -1;
-    return at >= 0 && !one->node[at].dead && strcmp(one->node[at].op, op) == 0 ? &one->node[at] : NULL;
+    return at >= 0 && !one->node[at].dead && qs__is_standard(&one->node[at]) && strcmp(one->node[at].op, op) == 0 ? &one->node[at] : NULL;
 }
 
 /* A number of the file. */

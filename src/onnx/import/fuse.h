@@ -17,8 +17,8 @@ void qs__rotary_find(qs__import *one);
 void qs__readers_count(qs__import *one);
 /* Takes pairs of QuantizeLinear and DequantizeLinear out of the graph, before anything else is asked of it (codes.c). */
 void qs__codes_drop(qs__import *one);
-/* Whether an operator is one of codes or makes them, and what one may do who has it in a file. */
-bool qs__is_of_codes(const char *op);
+/* Whether a node's operator, of ai.onnx or of ONNX Runtime, is one of codes or makes them, and what one may do who has it in a file. */
+bool qs__is_of_codes(const qs__node *node);
 extern const char *const qs__codes_advice;
 /* Joins matmul, softmax and matmul to attention, where the softmax is that of attention. */
 void qs__attention_join(qs__import *one);

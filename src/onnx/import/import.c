@@ -322,7 +322,7 @@ static void node_import(qs__import *one, qs__node *node) {
     if (node->known) return;
     for (int i = 0; i < node->inputs; i++) /* what was refused is said where it was */
         if (node->input[i] >= 0 && one->value[node->input[i]].kind == QS__UNKNOWN) return;
-    const struct family *family = *node->from->domain == '\0' || node->fused ? family_of(node->op) : NULL;
+    const struct family *family = qs__is_standard(node) ? family_of(node->op) : NULL;
     bool numbers = true;
     for (int i = 0; i < node->inputs; i++)
         numbers = numbers && (node->input[i] < 0 || one->value[node->input[i]].kind == QS__NUMBERS);
@@ -335,7 +335,7 @@ static void node_import(qs__import *one, qs__node *node) {
         ;
     else if (family)
         family->import(one, node);
-    else if (qs__is_of_codes(node->op))
+    else if (qs__is_of_codes(node))
         qs__refuse_node(one, "it computes on codes or finds steps at run time: %s", qs__codes_advice);
     else
         qs__refuse_node(one, *node->from->domain ? "no such operator of %s" : "no such operator", node->from->domain);

@@ -76,6 +76,13 @@ typedef struct qs__shared {
     int readers;
 } qs__shared;
 
+/* Cosines and sines of a rotation, of so many positions and pairs; base 0: none. */
+typedef struct qs__waves {
+    const qs_onnx_tensor *table[2];
+    int64_t length, pairs;
+    double base;
+} qs__waves;
+
 typedef struct qs__import {
     const qs_onnx_model *model;
     int values, nodes;
@@ -91,6 +98,7 @@ typedef struct qs__import {
     qs__names operators, tensors; /* names that are taken, with the next number to stand behind them */
     qs__names notes, readers;     /* what was said; places in `shared` by name */
     qs__table table[QS__MOST_TABLES];
+    qs__waves waves;    /* the last that were found to be a rotation's (rotary.c) */
     int64_t length;     /* that the extent which varies is bound to */
     int learned;        /* the value that is; -1: not chosen */
     const qs__node *at; /* being imported */
@@ -108,6 +116,8 @@ void *qs__keep_memory(qs__import *one, size_t count, size_t size);
 /* The value that a node reads or writes; NULL: left out. */
 qs__value *qs__read_by(qs__import *one, const qs__node *node, int index);
 qs__value *qs__made_by(qs__import *one, const qs__node *node, int index);
+/* Whether its operator is one of ai.onnx, or was put there by a fusion: one of another domain means what that says, whatever its name. */
+bool qs__is_standard(const qs__node *node);
 int64_t qs__int(qs__import *one, const qs__node *node, const char *name, int64_t otherwise);
 double qs__float(qs__import *one, const qs__node *node, const char *name, double otherwise);
 const char *qs__word(qs__import *one, const qs__node *node, const char *name, const char *otherwise);
@@ -119,6 +129,8 @@ int qs__axis_at(qs__import *one, int64_t axis, int rank);
 bool qs__one_number(qs__import *one, const qs__value *value, double *out);
 /* All of them, in the memory of the import; NULL on failure. */
 double *qs__all_numbers(qs__import *one, const qs__value *value);
+/* Whether two tensors have as many numbers, and the same. Equal elements are compared once (numbers.c). */
+bool qs__is_alike(qs__import *one, const qs_onnx_tensor *a, const qs_onnx_tensor *b);
 /* Extents of a value of the file as the model says them, for a batch of one; returns the rank, -1: not known. */
 int qs__extents_of(qs__import *one, int value, int64_t extent[QS__MOST_RANK]);
 /* The axis of a value of the file that the batch is in, alone or multiplied; -1: it does not depend on it, or its extents are unknown. */

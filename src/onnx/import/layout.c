@@ -114,6 +114,7 @@ bool qs__layout_reshape(qs__layout *layout, int rank, const int64_t *extent, int
         for (; place < out.axis[0].count; place++) {
             const int f = out.axis[0].at[place];
             const int64_t has = out.factor[f].extent;
+            if (has < 1) return false;
             if (out.factor[f].batch && a != batch && left == 1) break;
             if (out.factor[f].batch && (a != batch || left % has != 0)) return false;
             if (left == 1 && has > 1) break;

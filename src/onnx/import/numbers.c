@@ -241,13 +241,13 @@ static bool gathers_own_sample(qs__import *one, const qs__node *node) {
     return true;
 }
 
-/* What both worlds say alike does not depend on the input. */
-static bool is_alike(qs__import *one, const qs_onnx_tensor *a, const qs_onnx_tensor *b) {
+bool qs__is_alike(qs__import *one, const qs_onnx_tensor *a, const qs_onnx_tensor *b) {
     double *values[2] = {NULL, NULL};
     int64_t each[2];
+    if (a == b) return true;
     qs_onnx_tensor of[2] = {qs_onnx_tensor_distinct(a, &each[0]), qs_onnx_tensor_distinct(b, &each[1])};
     if (each[0] != each[1]) of[0] = *a, of[1] = *b; /* one of them is not uniform */
-    bool same = a->type == b->type && a->count == b->count && a->type != QS_ONNX_STRING;
+    bool same = a->count == b->count && a->type != QS_ONNX_STRING && b->type != QS_ONNX_STRING;
     const int64_t count = of[0].count;
     for (int i = 0; i < 2 && same; i++) {
         qs__stick(one, qs_allocate((size_t)count, sizeof **values, &values[i]));
@@ -295,7 +295,7 @@ bool qs__mask_node(qs__import *one, const qs__node *node) {
     for (int i = 0; i < node->outputs; i++) {
         qs__value *out = qs__made_by(one, node, i);
         if (!out) continue;
-        if (is_alike(one, &result[0][i], &result[1][i])) {
+        if (result[0][i].type == result[1][i].type && qs__is_alike(one, &result[0][i], &result[1][i])) { /* of any input */
             numbers_set(out, &result[0][i], false);
             continue;
         }

@@ -191,7 +191,7 @@ static bool is_zero(qs__import *one, int value, int depth, int64_t *work) {
 
 static void inputs_find(qs__import *one, qs__node *node, int64_t *work) {
     if (strcmp(node->op, "LSTM") != 0 && strcmp(node->op, "GRU") != 0 && strcmp(node->op, "RNN") != 0) return;
-    if (*node->from->domain != '\0') return;
+    if (!qs__is_standard(node)) return;
     int from[8], input[MOST_INPUTS], directions = 0, order = 0;
     for (int i = 0; i < 8; i++)
         from[i] = i < node->inputs ? node->input[i] : -1;

@@ -10,6 +10,8 @@
 #include "family.h"
 #include "fuse.h"
 
+enum { MOST_WAVES = 1 << 24 }; /* of a table */
+
 /* ---- Angles ----------------------------------------------------------------------------------------------------------------- */
 
 /* Five digits, where a number is so near to them that its float's rounding explains the rest. */
@@ -18,38 +20,71 @@ static double rounded(double base) {
     return fabs(near - base) < 3e-6 * base ? near : base;
 }
 
-/* Cosines and sines [length][pairs · times] of one base, which is found by the slowest pair at position 1. What floats make of an angle
- * grows with it. */
-static bool base_of(int64_t length, int64_t pairs, int64_t times, const double *cosine, const double *sine, double *base) {
-    const int64_t width = pairs * times, slowest = pairs - 1;
-    *base = 10000;
-    if (length > 1 && slowest > 0) {
-        const double angle = atan2(sine[width + slowest], cosine[width + slowest]);
-        if (!(angle > 0 && angle <= 1)) return false;
-        *base = rounded(pow(angle, -(double)pairs / (double)slowest));
+/* Elements `first` .. of numbers, in the order of their axes. */
+static void numbers_read(qs__import *one, const qs__value *numbers, int64_t first, int64_t count, double *out) {
+    if (qs__layout_in_order(&numbers->layout, false)) {
+        qs__stick(one, qs_onnx_tensor_doubles(numbers->tensor, first, count, out));
+        return;
     }
-    for (int64_t i = 0; i < length * width; i++) {
-        const double wave = pow(*base, -(double)(i % width % pairs) / (double)pairs), angle = (double)(i / width) * wave;
-        const double allowed = 1e-6 + 1e-6 * angle;
-        if (!(fabs(cosine[i] - cos(angle)) <= allowed && fabs(sine[i] - sin(angle)) <= allowed)) return false;
-    }
-    return *base >= 1 && *base <= 1e12;
+    for (int64_t i = 0; i < count && one->status == QS_OK; i++)
+        qs__stick(one, qs_onnx_tensor_doubles(numbers->tensor, qs__layout_place(&numbers->layout, first + i), 1, &out[i]));
 }
 
-/* The same of numbers whose last axis is the pairs, once or twice, and that have one other axis longer than 1, of positions. */
-static bool waves_are(qs__import *one, const qs__value *cosine, const qs__value *sine, int64_t length, int64_t pairs, double *base) {
-    const int64_t count = cosine->tensor->count, times = length > 0 && pairs > 0 ? count / length / pairs : 0;
-    if ((times != 1 && times != 2) || count != length * pairs * times || sine->tensor->count != count || count > 1 << 26) return false;
-    qs__value table[2] = {*cosine, *sine};
-    double *values[2] = {NULL, NULL};
-    for (int i = 0; i < 2; i++) {
-        table[i].tensor = qs__tensor_of(one, &table[i]);
-        if (table[i].tensor) values[i] = qs__all_numbers(one, &table[i]);
+/* The base, which is found by the slowest pair at position 1; 10000 where there is no such position, 0: there is none. */
+static double base_of(int64_t length, int64_t pairs, const double *cosine, const double *sine) {
+    if (length < 2 || pairs < 2) return 10000;
+    const double angle = atan2(sine[pairs - 1], cosine[pairs - 1]);
+    const double base = angle > 0 && angle <= 1 ? rounded(pow(angle, -(double)pairs / (double)(pairs - 1))) : 0;
+    return base >= 1 && base <= 1e12 ? base : 0;
+}
+
+/* Whether they are cosines and sines [length][pairs · times] of one base. What floats make of an angle grows with it. */
+static bool rows_are(qs__import *one, const qs__value *const table[2], int64_t length, int64_t pairs, int64_t times, double *base) {
+    const int64_t width = pairs * times;
+    double *wave = NULL;
+    if (one->status == QS_OK) qs__stick(one, qs_allocate((size_t)(3 * width), sizeof *wave, &wave));
+    if (one->status != QS_OK) return false;
+    double *const row[2] = {wave + width, wave + 2 * width};
+    for (int i = 0; i < 2; i++)
+        numbers_read(one, table[i], length > 1 ? width : 0, width, row[i]);
+    *base = one->status == QS_OK ? base_of(length, pairs, row[0], row[1]) : 0;
+    bool are = *base > 0;
+    for (int64_t i = 0; i < width && are; i++)
+        wave[i] = pow(*base, -(double)(i % pairs) / (double)pairs);
+    for (int64_t l = 0; l < length && are; l++) {
+        for (int i = 0; i < 2; i++)
+            numbers_read(one, table[i], l * width, width, row[i]);
+        are = one->status == QS_OK;
+        for (int64_t i = 0; i < width && are; i++) {
+            const double angle = (double)l * wave[i], allowed = 1e-6 + 1e-6 * angle;
+            are = fabs(row[0][i] - cos(angle)) <= allowed && fabs(row[1][i] - sin(angle)) <= allowed;
+        }
     }
-    const bool are = one->status == QS_OK && base_of(length, pairs, times, values[0], values[1], base);
-    free(values[0]);
-    free(values[1]);
+    free(wave);
     return are;
+}
+
+static bool are_same(const qs_onnx_tensor *a, const qs_onnx_tensor *b) {
+    return a == b || (a->type == QS_ONNX_FLOAT && b->type == QS_ONNX_FLOAT && a->count == b->count && !a->uniform && !b->uniform &&
+                      memcmp(a->data, b->data, (size_t)a->count * sizeof(float)) == 0);
+}
+
+/* The same of numbers whose last axis is the pairs, once or twice, and that have one other axis longer than 1, of positions. Queries and
+ * keys of every layer are turned by the same, maybe in tensors of their own. */
+static bool waves_are(qs__import *one, const qs__value *cosine, const qs__value *sine, int64_t length, int64_t pairs, double *base) {
+    const qs__value *const table[2] = {cosine, sine};
+    const int64_t count = cosine->tensor->count, times = length > 0 && pairs > 0 ? count / length / pairs : 0;
+    if ((times != 1 && times != 2) || count != length * pairs * times || sine->tensor->count != count || count > MOST_WAVES) return false;
+    const bool plain = qs__layout_in_order(&cosine->layout, false) && qs__layout_in_order(&sine->layout, false);
+    const qs__waves *last = &one->waves;
+    if (plain && last->base > 0 && last->length == length && last->pairs == pairs && are_same(last->table[0], cosine->tensor) &&
+        are_same(last->table[1], sine->tensor)) {
+        *base = last->base;
+        return true;
+    }
+    if (!rows_are(one, table, length, pairs, times, base)) return false;
+    if (plain) one->waves = (qs__waves){{cosine->tensor, sine->tensor}, length, pairs, *base};
+    return true;
 }
 
 /* ---- As products and sums --------------------------------------------------------------------------------------------------- */
@@ -287,6 +322,9 @@ void qs__import_RotaryEmbedding(qs__import *one, const qs__node *node) {
         static const int swap_last[] = {0, 1, 2, 4, 3};
         qs__layout_transpose(&x.layout, 5, swap_last);
     }
-    qs__layout_reshape(&x.layout, rank, extent, 0);
+    if (!qs__layout_reshape(&x.layout, rank, extent, 0)) {
+        qs__refuse_node(one, "its heads are cut across each other");
+        return;
+    }
     qs__flow(qs__made_by(one, node, 0), made, shape, &x.layout);
 }
