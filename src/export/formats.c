@@ -297,26 +297,23 @@ done:
 }
 
 /* A name of this node's own where the tensor of the file holds others too; else that of the tensor, with an end that says how it is stored
- * otherwise: import cuts it off. A bias that folding made is called after the weights. */
+ * otherwise, and whether a matrix lies the other way round: import cuts it off. A bias that folding made is called after the weights. */
 static const char *name_of(qs__writer *w, const qs__weights *one, bool is_bias, const char *end) {
     char name[192];
     const qs_parameter *bias = is_bias ? qs__parameter(w, QS_BIAS) : NULL;
     const size_t length = strlen(one->place->name);
+    const bool turned = !is_bias && one->axes == 2 && one->turned != one->place->transposed; /* it lies otherwise than in the file */
+    const char *way = turned ? QS_ONNX_STORED_TURNED : "";
     if (one->place->parts > 1) {
-        snprintf(name, sizeof name, "%s.%s%s", qs__node_at(w)->name, is_bias ? "bias" : "weight", end);
+        snprintf(name, sizeof name, "%s.%s%s%s", qs__node_at(w)->name, is_bias ? "bias" : "weight", way, end);
     } else if (bias) {
         const qs_weights_place place = qs__place(w, bias);
         snprintf(name, sizeof name, "%s%s", place.name, end);
     } else {
         const bool ends = is_bias && length > 7 && strcmp(one->place->name + length - 7, ".weight") == 0;
-        snprintf(name, sizeof name, "%.*s%s%s", (int)(ends ? length - 7 : length), one->place->name, is_bias ? ".bias" : "", end);
+        snprintf(name, sizeof name, "%.*s%s%s%s", (int)(ends ? length - 7 : length), one->place->name, is_bias ? ".bias" : "", way, end);
     }
     return qs__model_constant_find(&w->model, name) ? qs__name_unused(&w->model, name) : qs__name_of(&w->model, name);
-}
-
-/* The end of the name of weights that are stored otherwise, with a word for a matrix that lies the other way round than in the file. */
-static const char *end_of(const qs__weights *one, const char *plain, const char *turned) {
-    return one->axes == 2 && one->turned != one->place->transposed ? turned : plain;
 }
 
 /* [outputs, inputs, ...] to [inputs, outputs, ...], elements of `size` bytes, in place. */
@@ -384,7 +381,7 @@ static const char *bias_codes(qs__writer *w, const qs__weights *one, const qs__f
         codes[o] = (int32_t)rint((double)one->bias[o] / (double)product[o]);
     }
     qs__attribute_integer(&with, "axis", 0);
-    const char *stored_codes = qs__model_weights(&w->model, name_of(w, one, true, "_quantized"), QS_ONNX_INT32, 1, &outputs,
+    const char *stored_codes = qs__model_weights(&w->model, name_of(w, one, true, QS_ONNX_STORED_CODES), QS_ONNX_INT32, 1, &outputs,
                                                  (size_t)outputs * sizeof *codes, codes, true);
     codes = NULL;
     name = QS__NODE(w, "DequantizeLinear", &with, stored_codes, qs__onnx_numbers(w, 1, &outputs, product), zeros);
@@ -414,8 +411,7 @@ static const char *weights_in_codes(qs__writer *w, qs__weights *one, const qs_qu
     }
     if (one->turned) QS_GOTO(turn(one, codes, 1));
     const size_t bytes = narrow ? pack(count, codes) : (size_t)count;
-    const char *data = stored(w, one, name_of(w, one, false, end_of(one, "_quantized", "_transposed_quantized")),
-                              narrow ? QS_ONNX_INT4 : QS_ONNX_INT8, bytes, codes);
+    const char *data = stored(w, one, name_of(w, one, false, QS_ONNX_STORED_CODES), narrow ? QS_ONNX_INT4 : QS_ONNX_INT8, bytes, codes);
     codes = NULL;
     const char *zero = qs__model_constant(&w->model, "zeros", narrow ? QS_ONNX_INT4 : QS_ONNX_INT8, 1, &outputs,
                                           narrow ? (size_t)(outputs + 1) / 2 : (size_t)outputs, zeros);
@@ -444,15 +440,14 @@ static const char *weights_in_floats(qs__writer *w, qs__weights *one, const qs_f
         qs_round_array(format, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, none, count, one->values, one->values);
         data = one->values;
         one->values = NULL;
-        return stored(w, one, name_of(w, one, false, end_of(one, "", "_transposed")), QS_ONNX_FLOAT, (size_t)count * sizeof(float), data);
+        return stored(w, one, name_of(w, one, false, ""), QS_ONNX_FLOAT, (size_t)count * sizeof(float), data);
     }
     const size_t bytes = qs_format_bytes(format, count);
     const bool narrow = format->bits == 8;
     QS_GOTO(qs_allocate(bytes, 1, &data));
     qs_convert_from_fp32(format, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, none, count, one->values, data);
-    const char *name = stored(
-        w, one, name_of(w, one, false, narrow ? end_of(one, "_float8", "_transposed_float8") : end_of(one, "_half", "_transposed_half")),
-        float_types[row].type, bytes, data);
+    const char *name =
+        stored(w, one, name_of(w, one, false, narrow ? QS_ONNX_STORED_FLOAT8 : QS_ONNX_STORED_HALF), float_types[row].type, bytes, data);
     w->summary->float8 += narrow;
     w->summary->half += !narrow;
     return narrow ? QS__NODE(w, "DequantizeLinear", NULL, name, qs__onnx_number(w, 1)) : qs__onnx_cast(w, name, QS_ONNX_FLOAT);

@@ -119,7 +119,7 @@ TEST(codes_that_are_moved) {
     qs_onnx_imported_release(&out);
 }
 
-/* An axis is not asked of codes of one step, and counts as no work: two nodes that read the same codes, and what is computed behind them. */
+/* An axis is not asked of codes of one step, and counts as no work: nodes that read the same codes are computed each. */
 TEST(codes_that_two_read) {
     static const int8_t many[2 * 16384];
     const int64_t extent[] = {2, 16384}, far = INT64_C(1) << 40;
@@ -148,6 +148,34 @@ TEST(codes_that_two_read) {
     assert_int_equal(found, 3);
     qs_onnx_release(&model);
     free(file.data);
+}
+
+/* Weights have one name whether folding computes a pair of theirs or, where the file has too much to compute, the import does. */
+TEST(names_do_not_depend_on_who_computes) {
+    for (int large = 0; large < 2; large++) {
+        const float values[16] = {1, -2, 3}, step = 0.5f, ends[] = {0, 1 << 24, 1};
+        const int8_t zero = 0;
+        bytes graph = graph_begin();
+        for (int i = 0; i < 3 && large; i++)
+            put_message(&graph, 5, tensor_of(i == 0 ? "first" : i == 1 ? "end" : "by", QS_ONNX_FLOAT, 0, NULL, &ends[i], sizeof *ends));
+        if (large) {
+            put_message(&graph, 1, node_of("Range", "first,end,by", "many"));
+            put_message(&graph, 1, node_of("Neg", "many", "negative"));
+            put_message(&graph, 1, node_of("Neg", "negative", "positive"));
+        }
+        put_message(&graph, 5, tensor_of("w", QS_ONNX_FLOAT, 2, (const int64_t[]){4, 4}, values, sizeof values));
+        put_message(&graph, 5, tensor_of("step", QS_ONNX_FLOAT, 0, NULL, &step, sizeof step));
+        put_message(&graph, 5, tensor_of("zero", QS_ONNX_INT8, 0, NULL, &zero, 1));
+        put_message(&graph, 1, node_of("QuantizeLinear", "w,step,zero", "w_QuantizeLinear_Output"));
+        put_message(&graph, 1, node_of("DequantizeLinear", "w_QuantizeLinear_Output,step,zero", "w_DequantizeLinear_Output"));
+        put_message(&graph, 1, node_of("MatMul", "x,w_DequantizeLinear_Output", "y"));
+        qs_onnx_imported out;
+        assert_ok(imported_bytes(model_of(graph, 8, 13), &out));
+        assert_int_equal(out.weights.count, 1);
+        assert_string_equal(out.weights.tensors[0].name, "w");
+        assert_false(out.graph.operator_[0].origin[0].constant);
+        qs_onnx_imported_release(&out);
+    }
 }
 
 /* ONNX Runtime's own QuantizeLinear and DequantizeLinear mean the same; operators of others that are called so may mean anything. */
@@ -215,4 +243,5 @@ TEST(refusals) {
             {"DequantizeLinear", "again,quarter,zero", "y"});
 }
 
-TEST_MAIN(weights_are_what_codes_stand_for, codes_that_begin_at_zero, codes_that_are_moved, codes_that_two_read, domains, refusals)
+TEST_MAIN(weights_are_what_codes_stand_for, codes_that_begin_at_zero, codes_that_are_moved, codes_that_two_read,
+          names_do_not_depend_on_who_computes, domains, refusals)

@@ -82,6 +82,12 @@ double *qs__all_numbers(qs__import *one, const qs__value *value) {
     return out;
 }
 
+int qs__word_find(const char *word, const char *const *list) {
+    for (int i = 0; list[i]; i++)
+        if (strcmp(word, list[i]) == 0) return i;
+    return -1;
+}
+
 int64_t qs__extent(const qs__value *value, int axis) {
     return qs__axis_extent(&value->layout, axis);
 }
@@ -132,6 +138,7 @@ void qs__pass_on(qs__import *one, const qs__node *node, const qs__value *value) 
     out->name = names.name;
     out->producer = names.producer;
     out->readers = names.readers;
+    out->reader = names.reader;
     out->is_output = names.is_output;
 }
 

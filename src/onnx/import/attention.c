@@ -167,6 +167,14 @@ void qs__attention_join(qs__import *one) {
 
 /* ---- The operator ----------------------------------------------------------------------------------------------------------- */
 
+bool qs__heads_apart(qs__import *one, qs__value *x, int64_t heads) {
+    const int64_t apart[] = {qs__extent(x, 0), qs__extent(x, 1), heads, qs__extent(x, 2) / heads};
+    if (!qs__layout_reshape(&x->layout, 4, apart, 0)) qs__bring_rows(one, x);
+    if (qs__rank(x) == 4 || qs__layout_reshape(&x->layout, 4, apart, 0)) return true;
+    qs__refuse_node(one, "its heads are cut across each other");
+    return false;
+}
+
 /* Queries, keys or values with the axes sample, position, head, channel, in memory too; *heads is said by an attribute where they have
  * three axes. */
 static bool heads_bring(qs__import *one, const qs__node *node, int input, const char *attribute, qs__value *x, int64_t *heads) {
@@ -181,14 +189,8 @@ static bool heads_bring(qs__import *one, const qs__node *node, int input, const 
     }
     if (rank == 4)
         qs__layout_transpose(&x->layout, 4, positions_first);
-    else {
-        const int64_t apart[] = {qs__extent(x, 0), qs__extent(x, 1), *heads, qs__extent(x, 2) / *heads};
-        if (!qs__layout_reshape(&x->layout, 4, apart, 0)) qs__bring_rows(one, x);
-        if (qs__rank(x) == 3 && !qs__layout_reshape(&x->layout, 4, apart, 0)) {
-            qs__refuse_node(one, "heads of its input %d are cut across each other", input);
-            return false;
-        }
-    }
+    else if (!qs__heads_apart(one, x, *heads))
+        return false;
     qs__layout_order(&x->layout, 4, all, order);
     qs__arrange(one, x, order);
     return one->status == QS_OK;
@@ -197,18 +199,14 @@ static bool heads_bring(qs__import *one, const qs__node *node, int input, const 
 /* What this operator has of others that ours has not. */
 static const char *more_than_attention(qs__import *one, const qs__node *node) {
     static const char *const outputs[] = {"present_key", "present_value", "qk_matmul_output"};
-    static const char *const known[] = {"is_causal", "kv_num_heads", "q_num_heads",      "qk_matmul_output_mode",
-                                        "scale",     "softcap",      "softmax_precision"};
+    static const char *const known[] = {"is_causal", "kv_num_heads", "q_num_heads",       "qk_matmul_output_mode",
+                                        "scale",     "softcap",      "softmax_precision", NULL};
     for (int i = 1; i <= 3; i++)
         if (qs__made_by(one, node, i) && qs__made_by(one, node, i)->readers > 0) return outputs[i - 1];
     if (qs__read_by(one, node, 4) || qs__read_by(one, node, 5)) return "past_key and past_value: generation has caches of its own";
     if (qs__read_by(one, node, 6)) return "nonpad_kv_seqlen";
-    for (int a = 0; a < node->from->attributes; a++) { /* later opsets have more: windows */
-        bool is = false;
-        for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-            is = is || strcmp(node->from->attribute[a].name, known[i]) == 0;
-        if (!is) return node->from->attribute[a].name;
-    }
+    for (int a = 0; a < node->from->attributes; a++) /* later opsets have more: windows */
+        if (qs__word_find(node->from->attribute[a].name, known) < 0) return node->from->attribute[a].name;
     return qs__float(one, node, "softcap", 0) != 0 ? "softcap" : NULL;
 }
 

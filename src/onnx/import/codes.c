@@ -19,12 +19,6 @@ typedef struct pairs {
     int dropped, bounded;
 } pairs;
 
-static bool is_one_of(const char *op, const char *const *list) {
-    for (; *list; list++)
-        if (strcmp(op, *list) == 0) return true;
-    return false;
-}
-
 /* One of the two that make codes and read them, which mean the same as ONNX Runtime's own. */
 static bool is_quantizing(const qs__node *node, const char *op) {
     return strcmp(node->op, op) == 0 && (qs__is_standard(node) || strcmp(node->from->domain, "com.microsoft") == 0);
@@ -91,15 +85,15 @@ static bool never_negative(qs__import *one, const pairs *all, const qs__node *no
     static const char *const by_all[] = {"Add", "Mul", "Div", "Sum", "Concat", "Max", "Min", NULL};
     double least = -1;
     if (!qs__is_standard(node) && !is_quantizing(node, "QuantizeLinear") && !is_quantizing(node, "DequantizeLinear")) return false;
-    if (is_one_of(node->op, never)) return true;
+    if (qs__word_find(node->op, never) >= 0) return true;
     if (strcmp(node->op, "Clip") == 0) {
         least = qs__float(one, node, "min", -1);
         if (qs__read_by(one, node, 1) && !qs__one_number(one, qs__read_by(one, node, 1), &least)) least = -1;
         if (least >= 0) return true;
     }
     if (strcmp(node->op, "Resize") == 0 && strcmp(qs__word(one, node, "mode", "nearest"), "cubic") == 0) return false; /* it overshoots */
-    const bool every = is_one_of(node->op, by_all);
-    if (!every && !is_one_of(node->op, by_first) && strcmp(node->op, "Clip") != 0) return false;
+    const bool every = qs__word_find(node->op, by_all) >= 0;
+    if (!every && qs__word_find(node->op, by_first) < 0 && strcmp(node->op, "Clip") != 0) return false;
     for (int i = 0; i < (every ? node->inputs : 1); i++) {
         const qs__value *value = qs__read_by(one, node, i);
         double number = -1;
@@ -159,7 +153,7 @@ static void node_take(qs__import *one, pairs *all, int n) {
             pair_drop(one, all, node, &one->node[made_by], node->input[0]);
         else
             qs__refuse_node(one, "it reads codes with other steps than those by which QuantizeLinear makes them");
-    } else if (codes && made_by >= 0 && out >= 0 && qs__is_standard(node) && is_one_of(node->op, movers) &&
+    } else if (codes && made_by >= 0 && out >= 0 && qs__is_standard(node) && qs__word_find(node->op, movers) >= 0 &&
                qs__read_by(one, &one->node[made_by], 1)->tensor->count == 1) {
         all->made_by[out] = made_by;
     } else if (codes) {
@@ -216,5 +210,5 @@ bool qs__is_of_codes(const qs__node *node) {
         "MatMulIntegerToFloat",  "DynamicQuantizeLSTM", "MatMulNBits", "DequantizeLinear",      NULL};
     const char *op = node->op;
     const bool known = qs__is_standard(node) || strcmp(node->from->domain, "com.microsoft") == 0;
-    return known && (is_one_of(op, names) || (op[0] == 'Q' && op[1] >= 'A' && op[1] <= 'Z'));
+    return known && (qs__word_find(op, names) >= 0 || (op[0] == 'Q' && op[1] >= 'A' && op[1] <= 'Z'));
 }

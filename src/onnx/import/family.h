@@ -16,12 +16,14 @@ const qs_onnx_tensor *qs__tensor_of(qs__import *one, const qs__value *numbers);
 /* Of a matrix [I,O] that the exporter made of the weights [O,I] of a linear layer of PyTorch and gave a name without meaning: the name
  * of the weights, as the file tells it, and that they are to be given in their own order (torch.c). */
 void qs__torch_weights(qs__import *one, const qs__node *node, qs__value *matrix);
+/* (sample, position, heads side by side) as (sample, position, head, channel); false, and refused, where memory has them otherwise. */
+bool qs__heads_apart(qs__import *one, qs__value *x, int64_t heads);
 /* How much a value grows from one sample to the next, which is the number of the sample times that, and something that is the same for
  * all; 0: it is made otherwise. */
 int64_t qs__sample_step(qs__import *one, int value);
-/* Numbers that codes stand for are a parameter, under the name of what was put into codes; `codes` is what the file calls these, or numbers
- * that our export stored otherwise. */
-void qs__codes_name(qs__import *one, qs__value *weights, const char *codes);
+/* A parameter that the file stores under a name with an end that says how (QS_ONNX_STORED_...): without it, and in its own order. `stored`
+ * is what the file calls the codes, or the numbers. */
+void qs__stored_name(qs__import *one, qs__value *weights, const char *stored);
 /* Computes a node of numbers alone; false: it has other inputs, or is not known to the evaluator. */
 bool qs__evaluate(qs__import *one, const qs__node *node);
 /* x (.., I) times a matrix [O,I], and a bias or NULL: the axis becomes O. False where extents do not fit: refused. */

@@ -364,7 +364,7 @@ static void shared_keys(qs__import *one, qs__node *node) {
 
 void qs__readers_count(qs__import *one) {
     for (int v = 0; v < one->values; v++)
-        one->value[v].readers = one->value[v].is_output;
+        one->value[v].readers = one->value[v].is_output, one->value[v].reader = -1;
     for (int n = one->nodes - 1; n >= 0; n--) {
         qs__node *node = &one->node[n];
         bool read = false;
@@ -372,7 +372,7 @@ void qs__readers_count(qs__import *one) {
             read = read || (node->output[i] >= 0 && one->value[node->output[i]].readers > 0);
         node->dead = !read;
         for (int i = 0; i < node->inputs && read; i++)
-            if (node->input[i] >= 0) one->value[node->input[i]].readers++;
+            if (node->input[i] >= 0) one->value[node->input[i]].readers++, one->value[node->input[i]].reader = n;
     }
 }
 

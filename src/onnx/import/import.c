@@ -45,18 +45,18 @@ static const qs_onnx_tensor *extents_fix(qs__import *one, const qs_onnx_tensor *
 static void value_load(qs__import *one, int v) {
     const qs_onnx_value *is = &one->model->graph.value[v];
     qs__value *out = &one->value[v];
-    *out = (qs__value){.name = is->name, .producer = is->producer, .input = -1};
+    *out = (qs__value){.name = is->name, .producer = is->producer, .reader = -1, .input = -1};
     const qs_onnx_tensor *tensor = is->constant ? is->constant : is->extents ? extents_fix(one, is->extents) : NULL;
     if (!tensor) return;
     out->kind = QS__NUMBERS;
     out->tensor = tensor;
-    out->from = is->name;
+    out->from = is->codes ? is->codes : is->name;
     out->parameter = is->is_parameter;
     for (int64_t i = 0; !is->constant && i < is->extents->count; i++)
         out->of_batch = out->of_batch || qs_onnx_extent_has_batch(qs_onnx_tensor_extent(is->extents, i));
     out->number = is->is_number;
     out->layout = qs__layout_rows(tensor->rank, tensor->dim, false);
-    if (out->parameter) qs__codes_name(one, out, is->codes ? is->codes : is->name);
+    if (out->parameter) qs__stored_name(one, out, out->from);
 }
 
 static qs_status graph_load(qs__import *one) {

@@ -24,14 +24,15 @@ typedef enum qs__kind {
  * depends on that position alone, so that both together say it of any input. */
 typedef struct qs__value {
     const char *name; /* in the file */
-    const char *from; /* of numbers that are seen otherwise: what those are called; NULL: as the value */
+    const char *from; /* of numbers that are seen otherwise, or are codes: what those are called; NULL: as the value */
     int producer;     /* node; -1: an input or an initializer */
     int readers;      /* inputs of nodes, and outputs of the model */
+    int reader;       /* the first node of them; -1: none */
     bool is_output;   /* of the model */
     bool is_ids;      /* an input that rows of a table are read by */
     qs__kind kind;
     bool parameter; /* numbers: trained */
-    bool turned;    /* numbers: a matrix that weights files have the other way round */
+    bool turned;    /* numbers: a matrix that weights files have the other way round than `tensor` */
     bool number;    /* numbers: one, an initializer of the file, which may have been a parameter of what was exported */
     qs__layout layout;
     const qs_onnx_tensor *tensor;   /* numbers: row-major over the layout's factors; masks: where nothing counts */
@@ -137,6 +138,8 @@ int qs__extents_of(qs__import *one, int value, int64_t extent[QS__MOST_RANK]);
 int qs__batch_axis(qs__import *one, int value);
 /* Whether it is the output that is learned. */
 bool qs__is_learned(const qs__import *one, const qs__value *value);
+/* The place of a word in a list that ends with NULL; -1: it is not there. */
+int qs__word_find(const char *word, const char *const *list);
 int64_t qs__extent(const qs__value *value, int axis);
 int qs__rank(const qs__value *value);
 
@@ -152,6 +155,8 @@ bool qs__name_take(qs__import *one, qs__names *taken, const char *name, int64_t 
 
 /* ---- Making operators (make.c) ------------------------------------------------------------------------------------------------ */
 
+/* Whether the first `length` characters of a name end so, and do not begin with that. */
+bool qs__ends_in(const char *text, size_t length, const char *end);
 /* Whether a name says nothing: one that an exporter counted ("onnx::MatMul_12", "193"). */
 bool qs__is_anonymous(const char *name);
 /* Appends an operator called after the node, or after the parameter that it takes (NULL: none); returns its source. On failure 0. */

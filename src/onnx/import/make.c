@@ -11,7 +11,7 @@ enum { MOST_OPERATORS = 1 << 14 }; /* as in graph.json */
 
 /* ---- Names ---------------------------------------------------------------------------------------------------------------- */
 
-static bool ends_in(const char *text, size_t length, const char *end) {
+bool qs__ends_in(const char *text, size_t length, const char *end) {
     const size_t tail = strlen(end);
     return length > tail && strncmp(text + length - tail, end, tail) == 0;
 }
@@ -29,7 +29,7 @@ static size_t stem(const qs__import *one, const qs__value *parameter, const char
         *name = called;
         size_t length = strlen(*name);
         for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-            if (ends_in(*name, length, ends[i])) return length - strlen(ends[i]);
+            if (qs__ends_in(*name, length, ends[i])) return length - strlen(ends[i]);
         return length;
     }
     *name = one->at && one->at->from ? one->at->from->name : "";

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "family.h"
+#include "qsync/onnx_fields.h"
 
 void *qs__keep_memory(qs__import *one, size_t count, size_t size) {
     void *out = NULL;
@@ -76,31 +77,22 @@ enum { MOST_INPUTS = 16, MOST_OUTPUTS = 8 };
 
 /* Takes an end of a name away. */
 static bool cut(char *name, const char *end) {
-    const size_t length = strlen(name), tail = strlen(end);
-    if (length <= tail || strcmp(name + length - tail, end) != 0) return false;
-    name[length - tail] = '\0';
+    const size_t length = strlen(name);
+    if (!qs__ends_in(name, length, end)) return false;
+    name[length - strlen(end)] = '\0';
     return true;
 }
 
-void qs__codes_name(qs__import *one, qs__value *weights, const char *codes) {
-    char *name = qs__keep_memory(one, strlen(codes) + 1, 1);
+void qs__stored_name(qs__import *one, qs__value *weights, const char *stored) {
+    char *name = qs__keep_memory(one, strlen(stored) + 1, 1);
     if (!name) return;
-    memcpy(name, codes, strlen(codes) + 1);
+    memcpy(name, stored, strlen(stored) + 1);
     weights->from = name;
     weights->parameter = qs_onnx_type_is_float(weights->tensor->type) && weights->tensor->count > 1;
-    /* What our export and ONNX Runtime's quantizer put behind the name of what they stored otherwise. */
     const bool of_ours = strcmp(one->model->producer_name, "qsync") == 0;
-    if (!cut(name, "_quantized") && !cut(name, "_float8") && !of_ours) return;
-    if (of_ours) cut(name, "_half");
-    if (!cut(name, "_transposed") || qs__rank(weights) != 2) return;
-    static const int turned[] = {1, 0};
-    qs__value back = *weights;
-    qs__layout_transpose(&back.layout, 2, turned);
-    const qs_onnx_tensor *tensor = qs__tensor_of(one, &back);
-    if (!tensor) return;
-    weights->tensor = tensor;
-    weights->layout = qs__layout_rows(2, tensor->dim, false);
-    qs__layout_transpose(&weights->layout, 2, turned);
+    if (!cut(name, QS_ONNX_STORED_CODES) && !cut(name, QS_ONNX_STORED_FLOAT8) && !of_ours) return;
+    if (of_ours) cut(name, QS_ONNX_STORED_HALF);
+    weights->turned = cut(name, QS_ONNX_STORED_TURNED) && qs__rank(weights) == 2;
 }
 
 static bool gathers_own_sample(qs__import *one, const qs__node *node);
@@ -125,8 +117,12 @@ bool qs__evaluate(qs__import *one, const qs__node *node) {
         result[i].name = qs__made_by(one, node, i)->name;
         numbers_set(qs__made_by(one, node, i), &result[i], parameter);
         qs__made_by(one, node, i)->of_batch = of_batch;
-        if (strcmp(node->op, "DequantizeLinear") == 0)
-            qs__codes_name(one, qs__made_by(one, node, i), qs__read_by(one, node, 0)->name);
+        const qs__value *first = qs__read_by(one, node, 0);
+        const char *called = first ? first->from ? first->from : first->name : "";
+        if (strcmp(node->op, "QuantizeLinear") == 0) /* codes are called after what was put into them, as where folding makes them */
+            qs__made_by(one, node, i)->from = called;
+        else if (strcmp(node->op, "DequantizeLinear") == 0)
+            qs__stored_name(one, qs__made_by(one, node, i), called);
         else if (qs__made_by(one, node, i)->parameter)
             qs__note(one, "%s is computed from parameters of the file, and trains as one of its own", result[i].name);
     }
@@ -172,7 +168,7 @@ static bool tells_padding(qs__import *one, const qs__node *node, const qs__value
 
 /* Whether a value is 0, 1, ... of the samples, each its own number, seen in some shape. */
 static bool counts_samples(qs__import *one, int value) {
-    static const char *const seen[] = {"Unsqueeze", "Squeeze", "Expand", "Reshape", "Cast", "Identity"};
+    static const char *const seen[] = {"Unsqueeze", "Squeeze", "Expand", "Reshape", "Cast", "Identity", NULL};
     for (int at = value < 0 ? -1 : one->value[value].producer; at >= 0; at = value < 0 ? -1 : one->value[value].producer) {
         const qs__node *node = &one->node[at];
         double first, step;
@@ -182,10 +178,7 @@ static bool counts_samples(qs__import *one, int value) {
                    qs__one_number(one, qs__read_by(one, node, 2), &step) && step == 1 && range->rank == 1 &&
                    qs_onnx_extent_is_batch(&range->extent[0]);
         }
-        bool is = false;
-        for (size_t i = 0; i < sizeof seen / sizeof *seen; i++)
-            is = is || strcmp(node->op, seen[i]) == 0;
-        if (!is || node->inputs < 1) return false;
+        if (qs__word_find(node->op, seen) < 0 || node->inputs < 1) return false;
         value = node->input[0];
     }
     return false;

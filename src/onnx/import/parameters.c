@@ -100,19 +100,22 @@ static qs_graph_origin *origin_add(qs__import *one, int source, const char *para
 void qs__give(qs__import *one, int source, const char *parameter, const qs__value *numbers) {
     const qs_onnx_tensor *from = numbers->tensor;
     const char *name = numbers->from ? numbers->from : numbers->name;
-    const bool plain = qs__layout_in_order(&numbers->layout, false);
-    const bool transposed =
-        !plain && numbers->layout.axes == 2 && qs__is_of(one, source, "linear") && qs__layout_in_order(&numbers->layout, true);
-    const bool turned = transposed && numbers->turned;
+    const bool linear = numbers->layout.axes == 2 && qs__is_of(one, source, "linear");
+    const bool back = linear && qs__layout_in_order(&numbers->layout, true);
+    const bool column = back && numbers->turned && from->rank == 2 && from->dim[0] != qs__extent(numbers, 0); /* of one row: in any order */
+    const bool plain = qs__layout_in_order(&numbers->layout, false) && !column, transposed = !plain && back;
+    const bool turned = numbers->turned && linear && (plain || transposed);
+    qs__value seen = *numbers; /* as the weights file is to have it */
+    if (turned && plain) qs__layout_transpose(&seen.layout, 2, (const int[]){1, 0});
     if (one->status != QS_OK) return;
-    const qs_shape shape = turned ? qs_shape_of(2, qs__extent(numbers, 0), qs__extent(numbers, 1)) : shape_of(from);
+    const qs_shape shape = turned ? qs_shape_of(2, qs__extent(&seen, 0), qs__extent(&seen, 1)) : shape_of(from);
     qs_named_tensor *tensor = tensor_add(one, name, shape);
     if (!tensor) return;
     if (numbers->parameter) reader_count(one, name);
     if (!one->with_values)
         ;
     else if (turned) {
-        from = qs__tensor_of(one, numbers);
+        from = qs__tensor_of(one, &seen);
         if (from) data_take(one, from, &tensor->tensor);
     } else if (plain || transposed)
         data_take(one, from, &tensor->tensor);
@@ -128,7 +131,7 @@ void qs__give(qs__import *one, int source, const char *parameter, const qs__valu
     }
     qs_graph_origin *origin = origin_add(one, source, parameter, tensor);
     if (!origin) return;
-    origin->transposed = transposed && !turned;
+    origin->transposed = transposed != turned;
     origin->constant = !numbers->parameter;
 }
 

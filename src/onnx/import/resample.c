@@ -106,13 +106,6 @@ void qs__import_Pad(qs__import *one, const qs__node *node) {
 
 /* ---- Resizing ------------------------------------------------------------------------------------------------------------- */
 
-static int place_of(const char *name, int count, const char *const *names) {
-    int at = 0;
-    while (at < count && strcmp(names[at], name) != 0)
-        at++;
-    return at;
-}
-
 /* One scale for all axes that have a size: with which none gets larger, or none smaller, than that. */
 static void aspect_keep(const qs__value *x, bool not_larger, int rank, int64_t *size, double *scale) {
     double common = 0;
@@ -129,8 +122,9 @@ static void aspect_keep(const qs__value *x, bool not_larger, int rank, int64_t *
 }
 
 static void resize(qs__import *one, const qs__node *node, bool old, int scales_at, int sizes_at) {
-    static const char *const coordinates[] = {"half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel", "half_pixel_symmetric"};
-    static const char *const roundings[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
+    static const char *const coordinates[] = {"half_pixel",         "asymmetric",           "align_corners",
+                                              "pytorch_half_pixel", "half_pixel_symmetric", NULL};
+    static const char *const roundings[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil", NULL};
     qs__value x;
     qs_shape image;
     double scale[QS__MOST_RANK];
@@ -141,8 +135,8 @@ static void resize(qs__import *one, const qs__node *node, bool old, int scales_a
     const bool linear = strcmp(mode, "linear") == 0 || strcmp(mode, "bilinear") == 0, cubic = strcmp(mode, "cubic") == 0;
     const double coefficient = qs__float(one, node, "cubic_coeff_a", -0.75);
     const bool wide = !old && qs__int(one, node, "antialias", 0) != 0;
-    const int at = old ? 1 : place_of(qs__word(one, node, "coordinate_transformation_mode", "half_pixel"), 5, coordinates);
-    const int nearest = old ? 2 : place_of(qs__word(one, node, "nearest_mode", "round_prefer_floor"), 4, roundings);
+    const int at = old ? 1 : qs__word_find(qs__word(one, node, "coordinate_transformation_mode", "half_pixel"), coordinates);
+    const int nearest = old ? 2 : qs__word_find(qs__word(one, node, "nearest_mode", "round_prefer_floor"), roundings);
     for (int a = 0; a < rank; a++)
         scale[a] = 1, size[a] = 0;
     const qs__value *scales = scales_at >= 0 ? qs__read_by(one, node, scales_at) : NULL,
@@ -175,7 +169,7 @@ static void resize(qs__import *one, const qs__node *node, bool old, int scales_a
         qs__refuse_node(one, "it resizes more than the last axes of an image, or its extents are not numbers of the file");
         return;
     }
-    if ((!linear && !cubic && strcmp(mode, "nearest") != 0) || at == 5 || nearest == 4) {
+    if ((!linear && !cubic && strcmp(mode, "nearest") != 0) || at < 0 || nearest < 0) {
         qs__refuse_node(one, "mode %s with these coordinates", mode);
         return;
     }

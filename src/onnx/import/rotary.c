@@ -115,8 +115,8 @@ static bool is_of_positions(qs__import *one, int value) {
 /* Whether a value is numbers, or is computed from numbers alone, which is then done. What tables of waves are made of are their lengths: no
  * parameters. `plainly`: on the way from it nothing is done to numbers of positions but to multiply them. */
 static bool is_known(qs__import *one, int value, int depth, bool plainly, int *nodes) {
-    static const char *const plain[] = {"Cast",   "Unsqueeze", "Expand", "Reshape", "Transpose", "Concat",
-                                        "MatMul", "Mul",       "Cos",    "Sin",     "Gather",    "Squeeze"};
+    static const char *const plain[] = {"Cast", "Unsqueeze", "Expand", "Reshape", "Transpose", "Concat", "MatMul",
+                                        "Mul",  "Cos",       "Sin",    "Gather",  "Squeeze",   NULL};
     qs__value *is = value >= 0 ? &one->value[value] : NULL;
     if (!is || one->status != QS_OK) return false;
     if (is->kind == QS__NUMBERS) {
@@ -126,9 +126,7 @@ static bool is_known(qs__import *one, int value, int depth, bool plainly, int *n
     if (is->kind != QS__UNKNOWN || depth == MOST_DEPTH || ++*nodes > MOST_NODES) return false;
     if (is->producer < 0) return plainly && depth > 0 && is_of_positions(one, value);
     qs__node *node = &one->node[is->producer];
-    bool multiplied = false;
-    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
-        multiplied = multiplied || strcmp(node->op, plain[i]) == 0;
+    const bool multiplied = qs__word_find(node->op, plain) >= 0;
     for (int i = 0; i < node->inputs; i++)
         if (node->input[i] >= 0 && !is_known(one, node->input[i], depth + 1, plainly && multiplied, nodes)) return false;
     node->known = qs__evaluate(one, node) && is->kind == QS__NUMBERS;
@@ -287,12 +285,7 @@ void qs__import_RotaryEmbedding(qs__import *one, const qs__node *node) {
             qs__refuse_node(one, "%lld heads of %lld channels", (long long)given, (long long)extent[2]);
             return;
         }
-        const int64_t apart[] = {extent[0], extent[1], given, extent[2] / given};
-        if (!qs__layout_reshape(&x.layout, 4, apart, 0)) qs__bring_rows(one, &x);
-        if (qs__rank(&x) == 3 && !qs__layout_reshape(&x.layout, 4, apart, 0)) {
-            qs__refuse_node(one, "its heads are cut across each other");
-            return;
-        }
+        if (!qs__heads_apart(one, &x, given)) return;
     }
     const int axes = qs__rank(&x);
     const int64_t width = qs__extent(&x, axes - 1), length = qs__extent(&x, positions), all = qs__layout_count(&x.layout);

@@ -20,7 +20,7 @@ static bool names_know(qs__import *one) {
         const size_t length = strlen(is);
         int64_t before;
         qs__stick(one, qs__names_set(&one->named, is, v));
-        if (length <= 4 || strcmp(is + length - 4, "bias") != 0) continue;
+        if (!qs__ends_in(is, length, "bias")) continue;
         char *mangled = qs__keep_memory(one, length + 1, 1);
         for (size_t i = 0; mangled && i < length; i++)
             mangled[i] = (char)(is[i] == '.' ? '_' : is[i]);
@@ -31,8 +31,8 @@ static bool names_know(qs__import *one) {
 
 /* "encoder.fc.weight" of "encoder.fc.bias"; false: it ends otherwise. */
 static bool weight_beside(const char *bias, char name[QS_ONNX_MAX_NAME]) {
-    const size_t length = strlen(bias), stem = length > 4 ? length - 4 : 0;
-    if (stem == 0 || strcmp(bias + stem, "bias") != 0 || stem + sizeof "weight" > QS_ONNX_MAX_NAME) return false;
+    const size_t length = strlen(bias), stem = length - strlen("bias");
+    if (!qs__ends_in(bias, length, "bias") || stem + sizeof "weight" > QS_ONNX_MAX_NAME) return false;
     snprintf(name, QS_ONNX_MAX_NAME, "%.*sweight", (int)stem, bias);
     return true;
 }
@@ -96,18 +96,11 @@ static void name_by_argument(qs__import *one, const qs_onnx_node *node, char nam
 /* By the bias of so many outputs that is added to the product, and to nothing else. */
 static bool name_by_bias(qs__import *one, const qs__node *node, int64_t outputs, char name[QS_ONNX_MAX_NAME]) {
     const int product = node->output[0];
-    if (product < 0 || one->value[product].readers != 1) return false;
-    for (int n = one->value[product].producer + 1; n < one->nodes; n++) {
-        const qs__node *sum = &one->node[n];
-        bool reads = false;
-        for (int i = 0; i < sum->inputs && !sum->dead; i++)
-            reads = reads || sum->input[i] == product;
-        if (!reads) continue;
-        if (strcmp(sum->op, "Add") != 0 || sum->inputs != 2) return false;
-        const qs__value *bias = qs__read_by(one, sum, sum->input[0] == product);
-        return bias && bias->kind == QS__NUMBERS && bias->parameter && bias->tensor->count == outputs && weight_beside(bias->name, name);
-    }
-    return false;
+    if (product < 0 || one->value[product].readers != 1 || one->value[product].reader < 0) return false;
+    const qs__node *sum = &one->node[one->value[product].reader];
+    if (strcmp(sum->op, "Add") != 0 || sum->inputs != 2) return false;
+    const qs__value *bias = qs__read_by(one, sum, sum->input[0] == product);
+    return bias && bias->kind == QS__NUMBERS && bias->parameter && bias->tensor->count == outputs && weight_beside(bias->name, name);
 }
 
 /* By the modules that the node stands in: each part of its name is a module inside of the one before, but for children of a Sequential,

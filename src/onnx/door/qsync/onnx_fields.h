@@ -102,6 +102,13 @@ enum { QS_FIELD_TYPE_TENSOR = 1, QS_FIELD_TYPE_ELEMENT = 1, QS_FIELD_TYPE_SHAPE 
 enum { QS_FIELD_SHAPE_DIMENSION = 1, QS_FIELD_SHAPE_NUMBER = 1, QS_FIELD_SHAPE_SYMBOL = 2 };
 enum { QS_LOCATION_EXTERNAL = 1 }; /* of a tensor: its values lie in another file */
 
+/* Ends of names of weights that an export stored otherwise than the model has them; the import takes them off. TURNED stands before the
+ * others. ONNX Runtime's quantizer writes the first, too. */
+#define QS_ONNX_STORED_CODES "_quantized"
+#define QS_ONNX_STORED_FLOAT8 "_float8"
+#define QS_ONNX_STORED_HALF "_half"
+#define QS_ONNX_STORED_TURNED "_transposed"
+
 /* A tensor that flows (ValueInfoProto) as a field of a graph's message: QS_FIELD_GRAPH_INPUT or QS_FIELD_GRAPH_OUTPUT. An extent of
  * QS_ONNX_OPEN is the batch, which stays open. */
 enum { QS_ONNX_OPEN = -1 };
