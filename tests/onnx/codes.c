@@ -241,6 +241,17 @@ TEST(refusals) {
     REFUSED("QLinearMatMul: it computes on codes", {"QuantizeLinear", "product,half,zero", "codes"},
             {"QLinearMatMul", "codes,half,zero,fc_quantized,steps,zeros,quarter,zero", "again"},
             {"DequantizeLinear", "again,quarter,zero", "y"});
+    bytes graph = graph_in_codes(); /* more steps than a value has channels */
+    const float half = 0.5f;
+    const int64_t many = 1 << 20;
+    put_message(&graph, 5, tensor_of("half", QS_ONNX_FLOAT, 0, NULL, &half, sizeof half));
+    put_message(&graph, 5, integers_of("many", 1, &many));
+    put_message(&graph, 1, node_of("Expand", "half,many", "equal"));
+    put_message(&graph, 1, node_of("QuantizeLinear", "product,equal", "codes"));
+    put_message(&graph, 1, node_of("DequantizeLinear", "codes,equal", "y"));
+    qs_onnx_imported out;
+    assert_refused(imported_bytes(model_of(graph, 8, 13), &out), QS_UNSUPPORTED, "or more than 65536");
+    qs_onnx_imported_release(&out);
 }
 
 TEST_MAIN(weights_are_what_codes_stand_for, codes_that_begin_at_zero, codes_that_are_moved, codes_that_two_read,

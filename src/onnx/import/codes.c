@@ -161,7 +161,7 @@ static void node_take(qs__import *one, pairs *all, int n) {
     } else if (down && out >= 0 && x && x->kind != QS__NUMBERS) {
         const qs__value *scale = qs__read_by(one, node, 1);
         if (!scale || !are_numbers(scale) || !are_numbers(qs__read_by(one, node, 2)))
-            qs__refuse_node(one, "its steps are no numbers of the file: %s", qs__codes_advice);
+            qs__refuse_node(one, "its steps are no numbers of the file, or more than %d: %s", MOST_STEPS, qs__codes_advice);
         else
             all->made_by[out] = n, all->same[out] = node->input[0];
     }
