@@ -14,6 +14,7 @@ mkdir -p "$TOGETHER_OUT"
 job() { # NAME CLUSTER MODEL BATCH EPOCHS IMAGES REPETITIONS
     name=$1
     folder=$TOGETHER_OUT/$name
+    rm -rf "$folder" "$folder.figures"
     DEMO_OUT=$folder DEMO_CLUSTER=$2 DEMO_MODEL=$3 DEMO_BATCH=$4 DEMO_EPOCHS=$5 DEMO_DATASET=$images \
         DEMO_PROFILE="--repetitions $7 --conversion-seconds 2 --statistics-iterations 4" DEMO_OPTIONS="--train-limit $6 --test-limit 1280" \
         timeout -k 5 "$TOGETHER_SECONDS" sh examples/demo.sh || failed=1
@@ -44,7 +45,7 @@ for name in shared mixed; do
     [ ! -f "$TOGETHER_OUT/$name.figures" ] || jq --arg name "$name" '{($name): .}' "$TOGETHER_OUT/$name.figures"
 done | jq -s 'add' > "$TOGETHER_OUT/figures.json"
 bench_write "$TOGETHER_OUT/figures.json"
-jq -r '.figures // {} | to_entries[] | .key as $pair | .value | .memory as $memory | .audit | to_entries[] | .key as $plan | .value.iteration_us
-    | "\($pair) \($plan): an iteration \(.measured / 10 | round / 100) ms, predicted \(.predicted / 10 | round / 100); memory \($memory[$plan] | to_entries
+jq -r '.figures // {} | to_entries[] | .key as $pair | .value | .memory as $memory | .iteration_us as $median | .audit | to_entries[] | .key as $plan | .value.iteration_us
+    | "\($pair) \($plan): an iteration \($median[$plan] / 10 | round / 100) ms, \(.measured / 10 | round / 100) where kernels were timed, predicted \(.predicted / 10 | round / 100); memory \($memory[$plan] | to_entries
         | map("\(.key) \(.value.reserved) bytes, predicted \(.value.predicted)") | join(", "))"' bench/results/cuda-together.json
 exit $failed

@@ -328,7 +328,7 @@ part_sanitize() {
         begin=$(date +%s)
         case $tool in racecheck) share=100 ;; *) share=40 ;; esac
         seconds=$(((end - begin) * share / 100 - 12)) # starting, and what is begun when time is up
-        [ $seconds -ge 8 ] || { say "$tool: no time left" && continue; }
+        [ $seconds -ge 8 ] || { say "$tool: no time left" && failed=1 && continue; }
         seq 0 $((jobs - 1)) | xargs -I {} -P "$jobs" sh tools/gpu-check.sh looked "$out" "$tool" "{}/$jobs" "$seconds" || true
         looked_figures "$tool" $(($(date +%s) - begin)) > "$out/sanitize/$tool.json"
         jq -r '"== \(.tool): \(.operators) operators, \(.cases) cases, \(.errors // "unknown") errors, \(.failed) cases failed; \(.not_run) cases of \(.out_of_time | length) operators not in time, \(.without_end) of \(.processes) processes without an end; \(.seconds) s",
@@ -342,21 +342,22 @@ part_sanitize() {
     return $failed
 }
 
-bench_results() { # NAME...
-    for name; do
-        [ ! -f "bench/results/$name.json" ] || cp "bench/results/$name.json" "$out/"
-    done
+# Figures that were written since the part began, also where its script failed afterwards: not those that came with the tree.
+bench_results() { # NAME
+    [ ! "bench/results/$1.json" -nt "$out/begun" ] || cp "bench/results/$1.json" "$out/"
 }
 
 part_bench() {
     failed=0
     for one in ${GPU_BENCHES:-kernels steps}; do
         case $one in
-        kernels) sh bench/cuda-kernels.sh && bench_results cuda-kernels || failed=1 ;;
-        steps) GPU_OUT=$out/step sh bench/cuda-step.sh ours && bench_results cuda-step || failed=1 ;;
+        kernels) sh bench/cuda-kernels.sh || failed=1 ;;
+        steps) GPU_OUT=$out/step sh bench/cuda-step.sh ours || failed=1 ;;
         *) say "$one: must be kernels or steps" && failed=1 ;;
         esac
     done
+    bench_results cuda-kernels
+    bench_results cuda-step
     return $failed
 }
 
@@ -444,6 +445,7 @@ test | looked | inside) # as this script calls itself: the folder, then what is 
     environment_set
     if [ "$part" = inside ]; then
         part=$1
+        : > "$out/begun"
         trap : TERM # the part's time is up: what is known by then is told, and kept
     fi
     "part_$part" "$@"

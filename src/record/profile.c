@@ -117,7 +117,8 @@ static const qs__field device_fields[] = {
      .text = "as in the cluster file; times include the rests of `speed`"},
     {"library", QS__TEXT, QS__REQUIRED, QS__AT(qs_class_profile, library), .text = "kernel library and its version"},
     {"joins", QS__FLAG, QS__LEFT_OUT, QS__AT(qs_class_profile, joins),
-     .text = "its kernels do a batch norm, the sum and the relu behind it in one, and a relu's gradient with the sum that it is of"},
+     .text = "its kernels do a batch norm, the sum and the relu behind it in one, or the last two, and a relu's gradient with the sum that "
+             "it is of"},
     {"build", QS__TEXT, QS__REQUIRED, QS__AT(qs_class_profile, build), .text = "compiler"},
 };
 static const qs__record device_record = {QS__FIELDS(device_fields), .layout = QS__ONE_LINE};

@@ -9,11 +9,14 @@
 
 /* ---- Gradients of values ---- */
 
-/* The backward pass of the node adds up its gradient's last two parts as it reads them, so nothing has to write the sum. */
-static bool adds_up_itself(const qs_schedule_draft *draft, int node) {
+/* The last two contributions to the gradient of the node's value are added up by its own backward pass as it reads them, so nothing has to
+ * write the sum. It follows from who contributes, not from what did: where only what is read is looked for, cases are the same. */
+static bool comes_in_two(const qs_schedule_draft *draft, int node) {
     const qs_op *op = draft->graph->node[node].op;
     const qs_pass *pass = op ? qs_op_pass(op, "backward") : NULL;
-    if (!draft->in.joins || !pass || qs__hands_gradient_on(&draft->in, node) || qs__value_tensor(draft, node)) return false;
+    const int last = draft->topology.last[node];
+    if (!qs__is_joining(&draft->in) || !pass || qs__hands_gradient_on(&draft->in, node)) return false;
+    if (last < 0 || draft->topology.before[last] < 0) return false;
     for (int i = 0; i < pass->operands; i++)
         if (pass->operand[i].source == QS_FROM_SECOND_GRADIENT) return true;
     return false;
@@ -39,7 +42,7 @@ static qs_status contribute(qs_schedule_draft *draft, int reader, int input, con
     }
     draft->build.gradient[input] = given;
     if (before.buffer < 0) return QS_OK;
-    if (draft->topology.after[qs__edge(reader, input)] < 0 && adds_up_itself(draft, value)) {
+    if (draft->topology.after[qs__edge(reader, input)] < 0 && comes_in_two(draft, value)) {
         draft->build.gradient[input] = (qs_gradient){.buffer = before.buffer, .second = given.buffer};
         return QS_OK;
     }
@@ -82,8 +85,8 @@ static qs_status joined_bind(qs_schedule_draft *draft, qs_pending *pending, int 
     const qs_shape shape = qs_graph_shape(draft->graph, n, draft->in.batch);
     const int norm = qs__joined_norm(&draft->in, n);
     if (operand->source == QS_FROM_SECOND_GRADIENT) {
-        const int second = qs__gradient_of(draft, n).second;
-        if (second >= 0) qs__pending_bind(pending, operand->role, shape, draft->facts[n].value, second, 0);
+        if (comes_in_two(draft, n))
+            qs__pending_bind(pending, operand->role, shape, draft->facts[n].value, qs__gradient_of(draft, n).second, 0);
         return QS_OK;
     }
     if (norm < 0) return QS_OK;

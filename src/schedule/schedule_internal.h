@@ -324,6 +324,8 @@ qs_status qs__frame_make(const qs_lowering *in, qs_schedule **out);
 bool qs__is_alias(const qs_lowering *in, int node);
 /* Has no backward pass of its own either: the gradient of its output is that of its input. */
 bool qs__hands_gradient_on(const qs_lowering *in, int node);
+/* Passes are joined: in training, where the device does, but for tensors that are rounded, which are rounded one by one. */
+bool qs__is_joining(const qs_lowering *in);
 /* The normalisation whose forward pass a sum does, in the same pass, on devices that join the two, and the other way around; -1: none. */
 int qs__joined_norm(const qs_lowering *in, int sum);
 int qs__joined_sum(const qs_lowering *in, int norm);

@@ -13,24 +13,23 @@ static int fused_relu(const qs_lowering *in, int node) {
     return in->tensors && in->tensors->value ? -1 : qs_graph_fused_relu(in->graph, node);
 }
 
-/* Tensors that are rounded are rounded one by one here, too. */
-static bool is_joining(const qs_lowering *in) {
+bool qs__is_joining(const qs_lowering *in) {
     return in->joins && in->mode == QS_MODE_TRAIN && !(in->tensors && in->tensors->value);
 }
 
 /* The relu that the sum before it does in its forward pass; -1: none. */
 static int joined_relu(const qs_lowering *in, int node) {
-    return is_joining(in) ? qs_graph_joined_relu(in->graph, node) : -1;
+    return qs__is_joining(in) ? qs_graph_joined_relu(in->graph, node) : -1;
 }
 
 int qs__joined_norm(const qs_lowering *in, int sum) {
     const int *block = in->tensors ? in->tensors->recomputed : NULL;
-    const int norm = is_joining(in) ? qs_graph_joined_norm(in->graph, sum) : -1;
+    const int norm = qs__is_joining(in) ? qs_graph_joined_norm(in->graph, sum) : -1;
     return norm >= 0 && block && block[norm] != block[sum] ? -1 : norm;
 }
 
 int qs__joined_sum(const qs_lowering *in, int norm) {
-    for (int n = norm + 1; is_joining(in) && in->graph->node[norm].consumers == 1 && n < in->graph->nodes; n++)
+    for (int n = norm + 1; qs__is_joining(in) && in->graph->node[norm].consumers == 1 && n < in->graph->nodes; n++)
         for (int i = 0; i < in->graph->node[n].inputs; i++)
             if (in->graph->node[n].input[i] == norm) return qs__joined_norm(in, n) == norm ? n : -1;
     return -1;

@@ -390,8 +390,10 @@ static int verdict(void) {
 /* Under a tool a case can take longer than anybody waits. */
 static void time_is_up(int signal) {
     (void)signal;
-    shared->of[shared->next].state = NOT_RUN;
-    printf("time is up in %s\n", entries[shared->next].text);
+    if (shared->next < entry_count) {
+        shared->of[shared->next].state = NOT_RUN;
+        printf("time is up in %s\n", entries[shared->next].text);
+    }
     const int bad = verdict();
     printf("%d entries, %d did not pass\n", entry_count, bad);
     fflush(NULL);

@@ -112,6 +112,60 @@ TEST(passes_of_resnet20) {
     bench_close(&here);
 }
 
+/* Computing blocks again asks for no case that the plan without them has not: a profile knows those alone. */
+typedef struct asked {
+    qs_device *device;
+    int cases;
+    char *text[256];
+    bool closed;
+} asked;
+
+static qs_status lookup_asked(void *context, const qs_case *one, const char *case_text, qs_kernel_row *out) {
+    asked *all = context;
+    int at = 0;
+    while (at < all->cases && strcmp(all->text[at], case_text) != 0)
+        at++;
+    if (at == all->cases && all->closed) return qs_fail(QS_UNSUPPORTED, "not asked before: %s", case_text);
+    if (at == all->cases) {
+        assert_true(at < (int)COUNT_OF(all->text));
+        all->text[all->cases++] = strdup(case_text);
+    }
+    return qs_lookup_device(all->device, one, case_text, out);
+}
+
+TEST(cases_of_blocks_that_are_computed_again) {
+    bench here;
+    qs_graph *graph = NULL;
+    qs_class_plan plan = {.class_name = "one"};
+    qs_tensor_table table;
+    bench_open(&here, "ref", "self", "resnet20:width=0.25", 2);
+    assert_ok(qs_model_build("resnet20:width=0.25", NULL, &graph));
+    assert_ok(qs_recompute_list("all", graph, &plan));
+    assert_ok(qs_tensors_bind(&plan, graph, &table));
+    asked all = {.device = here.device};
+    for (int again = 0; again < 2; again++) {
+        qs_schedule *schedule = NULL;
+        const qs_lowering lowering = {.graph = graph,
+                                      .batch = 2,
+                                      .mode = QS_MODE_TRAIN,
+                                      .job = &here.job,
+                                      .half = qs_format_of("fp32"),
+                                      .tensors = again ? &table : NULL,
+                                      .joins = true,
+                                      .lookup = lookup_asked,
+                                      .context = &all};
+        assert_ok(qs_schedule_lower(&lowering, &schedule));
+        qs_schedule_release(schedule);
+        all.closed = true;
+    }
+    for (int i = 0; i < all.cases; i++)
+        free(all.text[i]);
+    qs_tensor_table_release(&table);
+    free(plan.recompute);
+    qs_graph_release(graph);
+    bench_close(&here);
+}
+
 /* Only a device that says so. */
 TEST(devices_that_join) {
     for (size_t i = 0; qs_device_backend_at(i); i++) {
@@ -122,4 +176,5 @@ TEST(devices_that_join) {
     }
 }
 
-TEST_MAIN(bits, bits_of_blocks_that_are_computed_again, batch_norms_before_sums, passes_of_resnet20, devices_that_join)
+TEST_MAIN(bits, bits_of_blocks_that_are_computed_again, batch_norms_before_sums, passes_of_resnet20,
+          cases_of_blocks_that_are_computed_again, devices_that_join)
