@@ -40,7 +40,7 @@ static int64_t activations_length(const qs_graph *graph, int node, qs_gemm gemm,
 
 int64_t qs_gemm_length(const qs_graph *graph, int node, qs_gemm gemm, int64_t batch) {
     const qs_node *one = &graph->node[node];
-    if (!one->op || one->op->kind != QS_ADJUSTABLE || one->op->inner) return 0;
+    if (!one->op || !qs_op_multiplies(one->op)) return 0;
     const qs_parameter *parameter = qs_graph_parameter(graph, node, QS_WEIGHTS);
     if (!parameter) return activations_length(graph, node, gemm, batch);
     const qs_shape *weights = &parameter->shape; /* [O, I / groups, kernel ...]; of a mirrored operator I is what it writes */
@@ -164,7 +164,7 @@ qs_status qs_plan_accumulate(const qs_accumulation_rule *rule, const qs_graph *g
         for (int n = graph->samples.inputs; n < graph->nodes; n++) {
             qs_operator_choice *choice = NULL;
             qs_recipe recipe;
-            if (graph->node[n].op->kind != QS_ADJUSTABLE || graph->node[n].op->inner) continue;
+            if (!qs_op_multiplies(graph->node[n].op)) continue;
             QS_TRY(choice_of(one, graph->node[n].name, &choice));
             QS_TRY(qs_choice_recipe(plan, choice, &recipe));
             QS_TRY(qs_accumulators_choose(rule, graph, n, one->batch > 0 ? one->batch : batch, statistics, &recipe));

@@ -140,7 +140,7 @@ static qs_status model_out(const accum *one) {
                one->graph->name, (long long)one->batch, one->sum.product_bits, (long long)one->sum.chunk,
                one->adder ? qs_adder_name(one->adder) : "the formula", columns, "operator", "forward", "input gradient", "weight gradient");
     for (int n = one->graph->samples.inputs; n < one->graph->nodes && status == QS_OK; n++)
-        if (one->graph->node[n].op->kind == QS_ADJUSTABLE && !one->graph->node[n].op->inner) status = node_out(one, n, columns, rows);
+        if (qs_op_multiplies(one->graph->node[n].op)) status = node_out(one, n, columns, rows);
     if (status == QS_OK && one->json)
         return json_print(json_pack("{s:s,s:I,s:i,s:I,s:o}", "model", one->graph->name, "batch", (json_int_t)one->batch, "product_bits",
                                     one->sum.product_bits, "chunk", (json_int_t)one->sum.chunk, "operators", rows));

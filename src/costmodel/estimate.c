@@ -29,7 +29,7 @@ static double memory_us(const pace *at, double bytes) {
 /* Tensor units take whole matrices: grouped convolutions, and all that is no GEMM, run on the ordinary cores, and so do products inside a
  * pass, which GPUs form in fp32. */
 static double rate_of(const pace *at, const qs_case *one) {
-    const bool dense = one->op->kind == QS_ADJUSTABLE && !one->op->inner && one->attributes.groups <= 1;
+    const bool dense = qs_op_multiplies(one->op) && one->attributes.groups <= 1;
     return (dense ? qs_published_rate(at->device, one->operand[0].format) : at->device->fp32) * compute_share * 1e6;
 }
 

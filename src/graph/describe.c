@@ -297,7 +297,7 @@ static int producer(const qs_graph *graph, int node) {
 static const qs_format *saved_format(const qs_op *op, const qs_format *compute, const qs_format *storage) {
     if (op->kind == QS_FIXED) return qs_format_of("fp32");
     if (op->norm && op->norm->quantized) return qs_format_of("int8");
-    return op->kind == QS_ADJUSTABLE && !op->inner ? compute : storage;
+    return qs_op_multiplies(op) ? compute : storage;
 }
 
 /* True when an earlier node, or this one as an earlier input, saves the same tensor in the same format. */

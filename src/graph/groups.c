@@ -9,8 +9,7 @@ const char *qs_graph_tensor_name(const qs_graph *graph, const qs_graph_tensor *t
 }
 
 static bool is_gemm(const qs_graph *graph, int node) {
-    const qs_op *op = graph->node[node].op;
-    return op && op->kind == QS_ADJUSTABLE && !op->inner;
+    return graph->node[node].op && qs_op_multiplies(graph->node[node].op);
 }
 
 static void first_wins(int *leader, int candidate) {

@@ -107,7 +107,7 @@ qs_status qs_graph_layers(const qs_graph *graph, int *layer) {
         live += qs__flows(graph, n) - ending[n];
         layer[n] = layers;
         if (!graph->node[n].op) continue;
-        product |= graph->node[n].op->kind == QS_ADJUSTABLE && !graph->node[n].op->inner; /* a recurrence is of the layer before it */
+        product |= qs_op_multiplies(graph->node[n].op); /* a recurrence is of the layer before it */
         begun |= !product && graph->node[n].parameters > 0;
         if (live > 1 && n + 1 < graph->nodes) continue;
         if (product && begun) layers++;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "indicator_internal.h"
+#include "qsync/inner.h"
 
 qs_status qs__statistics_check(const qs_question *question) {
     if (question->profile->statistics.iterations > 0) return QS_OK;
@@ -108,6 +109,7 @@ qs_status qs__sensitivity(const qs_question *question, int node, int iteration, 
     }
     const double outputs = (double)parameter->shape.dim[0];
     out->inner = graph->node[node].op->inner != NULL;
+    out->codes = out->inner && graph->node[node].op->inner->takes_codes(&graph->node[node].attributes);
     if (out->inner) { /* states have the step of values up to 1, however large they are */
         const double wider = 1 / out->v.absmax;
         out->v.absmax = 1;

@@ -78,7 +78,8 @@ static qs_status check(const qs_case *one, qs_role dst, qs_role weights, qs_role
 }
 
 static qs_status check_forward(const qs_case *one) {
-    return check(one, QS_DST, QS_WEIGHTS, QS_BIAS);
+    QS_TRY(check(one, QS_DST, QS_WEIGHTS, QS_BIAS));
+    return one->attributes.gradients ? qs__refuse(one, "gradients=%s: forward has none", one->attributes.gradients->name) : QS_OK;
 }
 
 static qs_status check_backward(const qs_case *one) {

@@ -52,8 +52,8 @@ qs_recurrence qs_case_recurrence(const qs_case *one) {
     return of;
 }
 
-qs_random_stream qs_recurrence_draws(const qs_recurrence *of, const qs_run *run, qs_recurrence_codes which, int64_t sample,
-                                     int64_t position, int64_t direction) {
+qs_random_stream qs_recurrence_draws(const qs_recurrence *of, const qs_run *run, qs_recurrence_draw which, int64_t sample, int64_t position,
+                                     int64_t direction) {
     const bool weights = which == QS_CODES_OF_ROWS || which == QS_CODES_OF_COLUMNS;
     const bool gates = which == QS_CODES_OF_STEPS || which == QS_CODES_OF_GRADIENTS;
     const int64_t even = (of->hidden + 1) / 2 * 2, width = weights || gates ? of->gates * even : even;
@@ -194,7 +194,7 @@ static double input_of(const unrolled *u, int64_t step, int64_t i) {
 }
 
 /* A state, or r * h', as it is multiplied at a step. */
-static qs_status meet(const unrolled *u, qs_recurrence_codes which, int64_t s, const double *from, double *to) {
+static qs_status meet(const unrolled *u, qs_recurrence_draw which, int64_t s, const double *from, double *to) {
     const qs_format *codes = u->with->to;
     const int64_t position = u->of.reverse[u->direction] ? u->of.positions - 1 - s : s;
     if (codes)
@@ -385,7 +385,7 @@ static qs_status weights_back(unrolled *u, const sums *all) {
     for (u->direction = 0; u->direction < u->of.directions; u->direction++) {
         double *p = all->all + u->direction * rows * width, largest = 0;
         for (int64_t i = 0; i < rows * width; i++)
-            largest = fmax(largest, fabs(p[i]));
+            largest = fabs(p[i]) <= largest || isnan(largest) ? largest : fabs(p[i]); /* what is not finite stays so */
         const float step = qs_step_of_absmax(u->with->gradients, (float)largest);
         for (int64_t row = 0; row < rows; row++) {
             const qs_random_stream draws =

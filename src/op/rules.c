@@ -217,8 +217,7 @@ static qs_status check_attributes(const qs_case *one) {
     if (with->shifts < 0 || with->shifts > QS_MOST_SHIFT_GROUPS) {
         return qs__refuse(one, "%d shift groups: 1 to %d, or 0 for none", with->shifts, QS_MOST_SHIFT_GROUPS);
     }
-    if (with->accumulator.adder && (one->op->kind != QS_ADJUSTABLE || one->op->inner))
-        return qs__refuse(one, "an accumulator is for conv2d and linear only");
+    if (with->accumulator.adder && !qs_op_multiplies(one->op)) return qs__refuse(one, "an accumulator is for conv2d and linear only");
     if (with->gradients && !one->op->inner)
         return qs__refuse(one, "gradients=%s: only a recurrence multiplies codes inside", with->gradients->name);
     if (with->batched && with->per_channel && with->axis == 0) return qs__refuse(one, "batched and per_channel exclude each other");

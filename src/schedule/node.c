@@ -299,7 +299,7 @@ static qs_status codes_choose(const qs_schedule_draft *draft, int n, qs_attribut
         }
     if (forward) attributes->to = first->format;
     if (forward) attributes->rounding = first->rounding;
-    if (backward) attributes->gradients = back->format;
+    if (backward && draft->build.phase == QS_BACKWARD) attributes->gradients = back->format;
     return QS_OK;
 }
 

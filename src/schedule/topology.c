@@ -167,8 +167,7 @@ void qs__topology_release(qs_topology *topology) {
 static bool is_written_later(const qs_graph *graph, int one, int other) {
     const qs_parameter *a = &graph->parameter[one], *b = &graph->parameter[other];
     if (a->node != b->node) return a->node < b->node;
-    const qs_op *op = graph->node[a->node].op;
-    return op->kind == QS_ADJUSTABLE && !op->inner ? one < other : one > other;
+    return qs_op_multiplies(graph->node[a->node].op) ? one < other : one > other;
 }
 
 /* Buckets are consecutive pieces of the flat gradient buffer, closed when they reach the job's bucket size, counted from the last

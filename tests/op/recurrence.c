@@ -214,6 +214,8 @@ TEST(refusals) {
     expect_refused("recurrence/forward src=fp32[2,12,4] weights=fp32[12,3] dst=fp32[2,3,4] cell=2 to=uint4", "signed");
     expect_refused("recurrence/forward src=fp32[2,12,4] weights=fp32[12,3] dst=fp32[2,3,4] cell=2 to=bf16", "signed");
     expect_refused("recurrence/forward src=fp32[2,12,4] weights=fp32[12,3] dst=fp32[2,3,4] cell=2 gradients=int8", "to=int8");
+    expect_refused("recurrence/forward src=fp32[2,12,4] weights=fp32[12,3] dst=fp32[2,3,4] cell=2 to=int8 gradients=int8",
+                   "forward has none");
     expect_refused("recurrence/forward src=fp32[2,12,4] weights=bf16[12,3] dst=fp32[2,3,4] cell=2 to=int8", "fp32 weights");
     expect_refused("recurrence/forward src=fp32[2,3,4] weights=fp32[3,3] dst=fp32[2,3,4] cell=1 to=int8", "no bound");
     expect_refused("linear/forward src=fp32[4,20] weights=fp32[12,20] dst=fp32[4,12] gradients=int8", "only a recurrence");

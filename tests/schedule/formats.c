@@ -493,6 +493,7 @@ TEST(products_inside_of_passes) {
         value_is(&one, schedule, "gates", rows[i].read);
         value_is(&one, schedule, "cell", rows[i].written);
         case_says(step_of(&one, schedule, "cell", "recurrence", "forward"), rows[i].forward);
+        assert_null(strstr(step_of(&one, schedule, "cell", "recurrence", "forward")->case_text, "gradients="));
         case_says(step_of(&one, schedule, "cell", "recurrence", "backward"), rows[i].backward);
         qs_schedule_release(schedule);
         end(&one);

@@ -205,12 +205,12 @@ static qs_status launch(const qs__cuda_kernel *kernel, int which, const qs__recu
 
 /* ---- Codes ---- */
 
-static uint64_t counter_of(const recurrence *own, qs_recurrence_codes which, int64_t sample, int64_t position, int64_t direction) {
+static uint64_t counter_of(const recurrence *own, qs_recurrence_draw which, int64_t sample, int64_t position, int64_t direction) {
     return qs_recurrence_draws(&own->of, own->run, which, sample, position, direction).first;
 }
 
 /* Rows of one step, or (step -1) of all; columns from `first` on, so many. */
-static qs_status codes_run(const qs__cuda_kernel *kernel, int function, qs_recurrence_codes which, const rows *from, const rows *to,
+static qs_status codes_run(const qs__cuda_kernel *kernel, int function, qs_recurrence_draw which, const rows *from, const rows *to,
                            int64_t step, int64_t first, int64_t columns) {
     const recurrence *own = kernel->own;
     const bool all = step < 0;
@@ -244,7 +244,7 @@ static qs_status codes_run(const qs__cuda_kernel *kernel, int function, qs_recur
 static qs_status weights_codes(const qs__cuda_kernel *kernel, bool by_column) {
     const recurrence *own = kernel->own;
     const int64_t hidden = own->of.hidden, even = (hidden + 1) / 2 * 2;
-    const qs_recurrence_codes which = by_column ? QS_CODES_OF_COLUMNS : QS_CODES_OF_ROWS;
+    const qs_recurrence_draw which = by_column ? QS_CODES_OF_COLUMNS : QS_CODES_OF_ROWS;
     qs__recurrence_codes_job job = {.from = {qs__cuda_at(kernel, QS_WEIGHTS), own->width * hidden},
                                     .to = {qs__place_at(kernel, by_column ? own->back : own->weights), own->width * hidden},
                                     .row = hidden,

@@ -10,8 +10,7 @@
 
 /* The product that a step of a schedule is: its operands' format; NULL: it is none. */
 static const qs_format *product_format(const qs_step *step) {
-    const bool product =
-        step->kind == QS_STEP_KERNEL && !step->conversion && step->case_.op->kind == QS_ADJUSTABLE && !step->case_.op->inner;
+    const bool product = step->kind == QS_STEP_KERNEL && !step->conversion && qs_op_multiplies(step->case_.op);
     return product ? step->case_.operand[0].format : NULL; /* its first factor's, as the second's */
 }
 

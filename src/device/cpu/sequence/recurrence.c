@@ -281,7 +281,6 @@ static void share_backward(const job *j, int64_t share) {
                 dh[k] += more[k];
         }
     }
-    if (j->codes.gradients) qs__codes_largest(&j->codes, first, end, share, &j->gates);
 }
 
 static void backward_shares(void *context, int64_t begin, int64_t end) {
@@ -298,7 +297,7 @@ static void weight_gradient(const job *j, int64_t slot, int64_t first, int64_t c
         for (int64_t r = 0; r < count; r++)
             columns[i * ROWS + r] = j->gates.at[i * j->channels + first + r];
     const bool reset = j->of.cell == QS_CELL_GRU && first >= 2 * hidden;
-    const float *right = j->codes.of ? qs__codes_worth(&j->codes, reset) : reset ? j->other.at : j->before.at;
+    const float *right = j->codes.of ? (reset ? &j->codes.reset : &j->codes.state)->values : reset ? j->other.at : j->before.at;
     float *dst = j->diff_weights + (j->direction * j->channels + first) * hidden;
     j->kernels->matmul_rows(&(qs__matmul_block){.rows = count,
                                                 .inner = all,

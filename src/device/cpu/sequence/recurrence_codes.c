@@ -192,7 +192,7 @@ static qs__codes_met met_make(const qs__recurrence_codes *codes, qs__pieces *pie
     out.step = backward ? hidden : 0;
     out.at = qs__piece(pieces, samples * out.sample);
     out.from = codes_right_make(pieces, hidden, count);
-    if (backward && !codes->gradients) out.worth = qs__piece(pieces, all * codes->width * (int64_t)sizeof *out.worth);
+    if (backward && !codes->gradients) out.values = qs__piece(pieces, all * codes->width * (int64_t)sizeof *out.values);
     if (!codes->gradients) return out;
     out.to = codes_right_make(pieces, count, hidden);
     out.sums = codes_sums_make(pieces, all, hidden);
@@ -207,7 +207,6 @@ qs__recurrence_codes qs__codes_make(const qs_case *one, int64_t shares, qs__piec
     const int64_t samples = out.is.samples, all = samples * out.is.positions, hidden = out.is.hidden, each = sizeof(float);
     if (!out.of) return out;
     out.gradients = backward ? one->attributes.gradients : NULL;
-    out.shares = shares;
     out.channels = out.is.gates * hidden;
     out.width = (hidden + QS__MATMUL_COLUMNS - 1) / QS__MATMUL_COLUMNS * QS__MATMUL_COLUMNS;
     out.step = qs_step_of_absmax(out.of, 1);
@@ -220,7 +219,6 @@ qs__recurrence_codes qs__codes_make(const qs_case *one, int64_t shares, qs__piec
         out.sent = qs__piece(pieces, samples * out.channels);
         out.sent_step = qs__piece(pieces, samples * each);
         out.all = qs__piece(pieces, all * out.channels);
-        out.largest = qs__piece(pieces, shares * each);
     }
     out.room_bytes = (out.room_bytes + 63) / 64 * 64;
     out.room = qs__piece(pieces, shares * out.room_bytes);
@@ -265,7 +263,7 @@ static char *room_of(const qs__recurrence_codes *codes, int64_t share) {
     return codes->room + share * codes->room_bytes;
 }
 
-static qs_random_stream draws_of(const qs__recurrence_codes *codes, qs_recurrence_codes which, int64_t sample, int64_t step) {
+static qs_random_stream draws_of(const qs__recurrence_codes *codes, qs_recurrence_draw which, int64_t sample, int64_t step) {
     const int64_t position = codes->is.reverse[codes->direction] ? codes->is.positions - 1 - step : step;
     return qs_recurrence_draws(&codes->is, codes->run, which, sample, position, codes->direction);
 }
@@ -278,7 +276,7 @@ void qs__codes_forward(const qs__recurrence_codes *codes, int64_t first, int64_t
         int8_t *to = met->at + n * met->sample + step * met->step;
         qs_quantize_array(codes->of, codes->rounding, draws_of(codes, reset ? QS_CODES_OF_RESET : QS_CODES_OF_STATES, n, step), codes->step,
                           hidden, qs__recurrence_row(from, n, step), to);
-        if (met->worth) qs_dequantize_array(codes->step, hidden, to, met->worth + (n * codes->is.positions + step) * codes->width);
+        if (met->values) qs_dequantize_array(codes->step, hidden, to, met->values + (n * codes->is.positions + step) * codes->width);
     }
     codes_multiply(codes->products, &met->from, end - first, met->at + first * met->sample + step * met->step, met->sample, NULL,
                    (uint8_t *)room_of(codes, share), qs__recurrence_row(gates, first, step) + met->first, gates->sample);
@@ -299,14 +297,6 @@ void qs__codes_backward(const qs__recurrence_codes *codes, int64_t first, int64_
 }
 
 /* ---- The gradient of R ---- */
-
-const float *qs__codes_worth(const qs__recurrence_codes *codes, bool reset) {
-    return reset ? codes->reset.worth : codes->state.worth;
-}
-
-void qs__codes_largest(const qs__recurrence_codes *codes, int64_t first, int64_t end, int64_t share, const qs__recurrence_rows *gates) {
-    codes->largest[share] = qs_absmax_array((end - first) * codes->is.positions * codes->channels, qs__recurrence_row(gates, first, 0));
-}
 
 typedef struct rounding {
     const qs__recurrence_codes *codes;
@@ -332,10 +322,8 @@ static void panels_pack(void *context, int64_t begin, int64_t end) {
 }
 
 void qs__codes_gradients(qs__recurrence_codes *codes, const qs__recurrence_rows *gates) {
-    float largest = 0;
-    for (int64_t share = 0; share < codes->shares; share++) /* what is not finite stays so */
-        largest = codes->largest[share] <= largest ? largest : codes->largest[share];
-    rounding one = {codes, gates, qs_step_of_absmax(codes->gradients, largest)};
+    const int64_t all = codes->is.samples * codes->is.positions * codes->channels; /* one behind another in backward */
+    rounding one = {codes, gates, qs_step_of_absmax(codes->gradients, qs_absmax_array(all, gates->at))};
     codes->all_factor = one.step * codes->step;
     qs_parallel(codes->is.samples, 1, samples_round, &one);
     qs_parallel((codes->reset.count > 0 ? 2 : 1) * panels_of(codes->is.hidden), 1, panels_pack, codes);

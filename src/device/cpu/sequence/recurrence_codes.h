@@ -41,7 +41,7 @@ typedef struct qs__codes_met {
     int64_t first, count; /* rows of R; none: there is no such product */
     int8_t *at;
     int64_t sample, step;     /* bytes from one to the next; 0: steps are not kept */
-    float *worth;             /* values of the codes, [samples · positions][width], where the gradient of R is a product of floats */
+    float *values;            /* values of the codes, [samples · positions][width], where the gradient of R is a product of floats */
     qs__codes_right from, to; /* R transposed; and, for gradients in codes, R, */
     qs__codes_sums sums;      /* and the gradient of R */
 } qs__codes_met;
@@ -50,8 +50,8 @@ typedef struct qs__recurrence_codes {
     const qs_format *of, *gradients; /* of states and R, NULL: floats; of gradients, NULL: floats */
     qs_rounding rounding;
     qs_recurrence is;
-    int direction;                   /* at work */
-    int64_t channels, width, shares; /* gates · hidden; hidden in whole tiles of floats */
+    int direction;           /* at work */
+    int64_t channels, width; /* gates · hidden; hidden in whole tiles of floats */
     const qs_run *run;
     const qs__products *products;
     float step;                 /* of states */
@@ -63,7 +63,6 @@ typedef struct qs__recurrence_codes {
     int8_t *sent; /* [samples][channels]: gradients at the step at hand, with */
     float *sent_step;
     int8_t *all;      /* [samples · positions][channels]: gradients for that of R */
-    float *largest;   /* of each share */
     float all_factor; /* of their sums with states */
 } qs__recurrence_codes;
 
@@ -77,11 +76,8 @@ void qs__codes_forward(const qs__recurrence_codes *codes, int64_t first, int64_t
 /* The other way: the gates' gradients are rounded and multiplied, into `product`. */
 void qs__codes_backward(const qs__recurrence_codes *codes, int64_t first, int64_t end, int64_t share, bool reset, int64_t step,
                         const qs__recurrence_rows *gates, const qs__recurrence_rows *product);
-/* What products with states met, as floats, [samples · positions][width]. */
-const float *qs__codes_worth(const qs__recurrence_codes *codes, bool reset);
-/* Behind all steps: notes the largest gradient of a share; rounds all of them with one step, in parallel; rows first ... first + count - 1
- * (QS__TILE_ROWS at most, of one gate) of the gradient of R. */
-void qs__codes_largest(const qs__recurrence_codes *codes, int64_t first, int64_t end, int64_t share, const qs__recurrence_rows *gates);
+/* Behind all steps: rounds the gradients of all gates with one step, in parallel; then rows first ... first + count - 1 of the gradient of R
+ * (QS__TILE_ROWS at most, of one gate). */
 void qs__codes_gradients(qs__recurrence_codes *codes, const qs__recurrence_rows *gates);
 void qs__codes_weights(const qs__recurrence_codes *codes, int64_t share, int64_t first, int count, float *dst);
 

@@ -90,7 +90,8 @@ typedef struct qs_sensitivity {
     qs_spread v, x, gv;                   /* an operator without weights has x.count 0: σ_fp = Var v, σ_bp = 0 */
     double inner_forward, inner_backward; /* what `contracted` divides by */
     double products;                      /* M: multiplications of a pass, those with padding left out */
-    bool inner;                           /* the product lies inside a pass: v are states, whose step is that of values up to 1 */
+    bool inner, codes;                    /* the product lies inside a pass: v are states, whose step is that of values up to 1; codes: a
+                                           * recipe's integers are multiplied, else, and where it has floats, products are in fp32 */
     bool activations;                     /* x is an activation, too: its gradient and v's are products, and each factor has one step */
 } qs_sensitivity;
 

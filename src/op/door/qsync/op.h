@@ -134,7 +134,7 @@ typedef struct qs_attributes {
     double order;         /* permute: in which order the extents stand in the result, a digit each; recurrence: of its gates */
     double over;          /* gain, offset, prelu: what has a number of its own; reductions: along what is reduced */
     double constant[2];   /* of functions of one number, under the names that they give them */
-    qs_rounding rounding; /* cast, quantize, round */
+    qs_rounding rounding; /* cast, quantize, round, recurrence */
     qs_overflow overflow; /* cast, round */
     const qs_format *to;  /* round: the float format whose values it leaves; recurrence: of codes that it multiplies; NULL elsewhere */
     const qs_format *gradients; /* recurrence: of codes of gradients; NULL: none */
@@ -349,6 +349,10 @@ struct qs_op {
     /* Test cases: text of cases (qs_case_parse) that every device is checked on; NULL-terminated. */
     const char *const *cases;
 };
+/* Its passes are products of their operands: adjustable, and products do not lie inside of them (qsync/inner.h). */
+static inline bool qs_op_multiplies(const qs_op *op) {
+    return op->kind == QS_ADJUSTABLE && !op->inner;
+}
 
 /* Puts the standard where a setting is 0 (but those of optimisers, which their job gives), and 1 for a stride, dilation or groups of 0.
  * Graphs do so when a node is added, and so does qs_case_make. */

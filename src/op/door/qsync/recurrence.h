@@ -35,17 +35,17 @@ QS_API qs_status qs_recurrence_of(const qs_attributes *with, const qs_shape *src
 QS_API qs_recurrence qs_case_recurrence(const qs_case *one);
 
 /* Codes of a case with the attributes `to` and `gradients` (op/recurrence.c), by what is rounded, row by row. */
-typedef enum qs_recurrence_codes {
+typedef enum qs_recurrence_draw {
     QS_CODES_OF_STATES,   /* before a position, [hidden] */
     QS_CODES_OF_RESET,    /* of an early GRU: r * h', [hidden] */
     QS_CODES_OF_ROWS,     /* R of a direction with a step for each row, as qs_quantize_rows, rows an even stride apart */
     QS_CODES_OF_COLUMNS,  /* the same with a step for each column, as qs_quantize_channels */
     QS_CODES_OF_STEPS,    /* gradients of p at a position, [gates][hidden], for that of the state before it */
     QS_CODES_OF_GRADIENTS /* the same for that of R */
-} qs_recurrence_codes;
+} qs_recurrence_draw;
 /* What a row draws: of a sample of the local batch, a position of the sequence, and a direction, which is all that rows of R have. An
  * early GRU rounds the last gate of QS_CODES_OF_STEPS by itself, by the draws of its place in the row. */
-QS_API qs_random_stream qs_recurrence_draws(const qs_recurrence *of, const qs_run *run, qs_recurrence_codes which, int64_t sample,
+QS_API qs_random_stream qs_recurrence_draws(const qs_recurrence *of, const qs_run *run, qs_recurrence_draw which, int64_t sample,
                                             int64_t position, int64_t direction);
 
 #endif
