@@ -76,7 +76,7 @@ void qs__codes_forward(const qs__recurrence_codes *codes, int64_t first, int64_t
 /* The other way: the gates' gradients are rounded and multiplied, into `product`. */
 void qs__codes_backward(const qs__recurrence_codes *codes, int64_t first, int64_t end, int64_t share, bool reset, int64_t step,
                         const qs__recurrence_rows *gates, const qs__recurrence_rows *product);
-/* Behind all steps: rounds the gradients of all gates with one step, in parallel; then rows first ... first + count - 1 of the gradient of R
+/* Behind all steps: rounds the gradients of all gates with one step, in parallel; then rows first ... first + count - 1 of R's gradient
  * (QS__TILE_ROWS at most, of one gate). */
 void qs__codes_gradients(qs__recurrence_codes *codes, const qs__recurrence_rows *gates);
 void qs__codes_weights(const qs__recurrence_codes *codes, int64_t share, int64_t first, int count, float *dst);
