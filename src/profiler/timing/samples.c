@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 qs_status qs__samples_add(qs__samples *samples, double value) {
     QS_TRY(qs_grow(&samples->value, &samples->capacity, (size_t)samples->count + 1, sizeof *samples->value));
@@ -70,4 +71,27 @@ bool qs__median_is_known(qs__samples *samples, double tolerance) {
     const double median = qs__quartiles_of(samples->count, samples->value).median;
     const double low = samples->value[out], high = samples->value[samples->count - 1 - out];
     return high - median <= tolerance * median && median - low <= tolerance * median;
+}
+
+qs__split qs__split_of(int count, int parts, const double *whole, const double *before, const double *part, double *scratch) {
+    qs__split out = {.stretch = 1};
+    double sum = 0;
+    memcpy(scratch, whole, (size_t)count * sizeof *scratch);
+    out.whole = qs__quartiles_of(count, scratch).median;
+    memcpy(scratch, before, (size_t)count * sizeof *scratch);
+    out.before = qs__quartiles_of(count, scratch).median;
+    for (int i = 0; i < count; i++) {
+        scratch[i] = whole[i] - before[i];
+        for (int p = 0; p < parts; p++)
+            scratch[i] -= part[(size_t)i * (size_t)parts + (size_t)p];
+    }
+    out.loop = fmax(qs__quartiles_of(count, scratch).median, 0);
+    for (int p = 0; p < parts; p++) {
+        for (int i = 0; i < count; i++)
+            scratch[i] = part[(size_t)i * (size_t)parts + (size_t)p];
+        sum += qs__quartiles_of(count, scratch).median;
+    }
+    const double left = out.whole - out.before - out.loop;
+    if (sum > 0 && left > 0) out.stretch = left / sum;
+    return out;
 }

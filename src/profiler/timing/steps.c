@@ -482,32 +482,32 @@ static qs_status cold_bytes(const qs_schedule *schedule, int64_t *cold) {
     return status;
 }
 
-static qs_status places_keep(const campaign *all, const plan_run *run, const int64_t *cold, double *sum) {
+static qs_status places_keep(const campaign *all, const plan_run *run, const int64_t *cold, double stretch) {
     const size_t steps = (size_t)run->schedule->steps;
     for (size_t s = 0; s < steps; s++) {
         const double us = place_median(run, all->scratch, run->step + s, steps, false);
         const double alone_us = place_median(run, all->scratch, run->step + s, steps, true);
-        *sum += us;
         if (run->schedule->step[s].kind == QS_STEP_KERNEL)
-            QS_TRY(place_keep(all->cases, &run->schedule->step[s], cold + s * QS__CACHES, us, alone_us));
+            QS_TRY(place_keep(all->cases, &run->schedule->step[s], cold + s * QS__CACHES, stretch * us, stretch * alone_us));
     }
     return QS_OK;
 }
 
 static qs_status plan_keep(const campaign *all, const plan_run *run) {
-    const double data = place_median(run, all->scratch, run->data, 1, false);
-    const double whole = place_median(run, all->scratch, run->whole, 1, false);
-    double sum = data;
+    int beside = 0; /* steps with the neighbours at work; those while they waited come last */
+    while (beside < run->timed && run->round[beside] != ALONE_ROUND)
+        beside++;
+    const qs__split split = qs__split_of(beside, run->schedule->steps, run->whole, run->data, run->step, all->scratch->value);
     int64_t *cold = NULL;
     QS_TRY(qs_allocate((size_t)run->schedule->steps * QS__CACHES, sizeof *cold, &cold));
     qs_status status = cold_bytes(run->schedule, cold);
-    if (status == QS_OK) status = places_keep(all, run, cold, &sum);
+    if (status == QS_OK) status = places_keep(all, run, cold, split.stretch);
     free(cold);
     QS_TRY(status);
-    QS_TRY(qs__samples_add(&all->out->data_us, data));
-    QS_TRY(qs__samples_add(&all->out->whole_us, whole));
+    QS_TRY(qs__samples_add(&all->out->data_us, split.before));
+    QS_TRY(qs__samples_add(&all->out->whole_us, split.whole));
     QS_TRY(qs__samples_add(&all->out->jitter, jitter_of(run, all->scratch)));
-    return qs__samples_add(&all->out->overhead_us, whole - sum);
+    return qs__samples_add(&all->out->overhead_us, split.loop);
 }
 
 /* ---- All of it ----------------------------------------------------------------------------------------------------------------------- */

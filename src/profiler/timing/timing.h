@@ -30,6 +30,14 @@ bool qs__median_is_known(qs__samples *samples, double tolerance);
 /* The largest value that the median they come from may have, with 97.5 % confidence; INFINITY with fewer than 6 samples. Sorts the
  * values. */
 double qs__median_at_most(qs__samples *samples);
+/* Whole steps and their parts: medians of the whole, of what comes before its parts, and of the loop's own work, which is what no part and
+ * nothing before them took. Delays hit a part now and then and only ever lengthen it, so medians of parts add up to less than the median
+ * of the whole; what is missing is the parts' and no loop's: each takes `stretch` times its median, and all is the whole again. */
+typedef struct qs__split {
+    double whole, before, loop, stretch;
+} qs__split;
+/* whole[count], before[count], part[count x parts] of the same steps; scratch[count]. */
+qs__split qs__split_of(int count, int parts, const double *whole, const double *before, const double *part, double *scratch);
 
 /* ---- cases.c ---- */
 

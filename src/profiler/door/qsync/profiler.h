@@ -9,7 +9,8 @@
  *
  * Reading the result. Every case has a row, conversions too (their kernels and scratch are needed for lowering; what they took in steps
  * stands beside the fit that prices them, so the two can be compared). Rows hold the executor's time, dispatch included: step_overhead_us
- * is 0 here. iteration_overhead_us is what a whole step takes beyond its data and the medians of its kernels. base_bytes is the resident
+ * is 0 here. iteration_overhead_us is what a whole step takes beyond its data and its kernels; medians of kernels add up to less
+ * than the median of the step, so each of a plan's is lengthened by the same factor until they do. base_bytes is the resident
  * size of a process that trains, without its arena. All plans are visited in turn until what kernels take of a step is known to 1 %
  * (95 %; each from four plans or more). Rounds in which the whole machine was slower are left out and made up for, and so are in the end
  * steps that took 5 % more than their plan's median, half of them at most: on a machine that others use, a core is slower by a third for
