@@ -172,6 +172,9 @@ static const option_row option_rows[] = {
     {OPTION(plan_work, options.indicator, "indicator", "NAME", NULL), .describe = indicators_text, .standard = "qsync"},
     {OPTION(plan_work, convention, "convention", "NAME", "how qsync forms omega (indicator --help)"), .usual = "the best one measured"},
     {OPTION(plan_work, options.tolerance, "tolerance", "X", "throughput given up at most, as a share"), .standard = "0.005"},
+    {OPTION(plan_work, options.confidence, "confidence", "P",
+            "probability with which T_min is kept, by the errors that the profile knows of itself; 0.5: predictions are believed"),
+     .standard = "0.95"},
     {OPTION(plan_work, options.until_fits, "until-fits", NULL, "uniform: lower only until memory fits")},
     {OPTION(plan_work, options.recompute, "recompute", "BLOCKS",
             "compute these again for backward instead of keeping what they save: no, all, blocks (inspect --blocks) by the name of their "

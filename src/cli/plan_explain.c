@@ -7,7 +7,7 @@
 #include "plan_output.h"
 
 enum { DEAREST = 3 };
-static const char *const constraints[] = {"throughput", "memory", "profile", "planner", "pinned"};
+static const char *const constraints[] = {"throughput", "neighbours", "memory", "profile", "planner", "pinned"};
 enum { CONSTRAINTS = sizeof constraints / sizeof *constraints };
 
 /* ---- Figures ------------------------------------------------------------------------------------------------------------------- */
@@ -81,6 +81,9 @@ static void binding_print(const qs_class_plan *one) {
         if (count > 0) separator = ", ";
     }
     printf(" of %d operators)\n", one->reasons);
+    if (stopped_count(one, "neighbours") > 0)
+        printf("    neighbours: it would be in time itself, but the other ranks of its host compute more slowly beside it and would be "
+               "late\n");
 }
 
 static void dearest_print(const qs_class_plan *one) {
@@ -114,6 +117,42 @@ static void recompute_print(const qs_class_plan *one) {
         printf("%s%s", one->recompute[i], i + 1 < one->recomputes ? ", " : "\n");
 }
 
+/* What T_min was asked of. */
+static void guard_print(const qs_plan *plan) {
+    const char *separator = ": steps may take longer by ";
+    if (plan->confidence == 0) {
+        printf("  T_min by expected times: nothing is known of their errors, or they were to be believed\n");
+        return;
+    }
+    printf("  T_min with %s confidence: at most %s of %s", percent_text(plan->confidence), time_text(plan->upper_us),
+           time_text(plan->longest_us));
+    for (int c = 0; c < plan->classes; c++) {
+        if (plan->class_[c].predicted.doubt == 0) continue;
+        printf("%s%s (%s)", separator, percent_text(plan->class_[c].predicted.doubt), plan->class_[c].class_name);
+        separator = ", ";
+    }
+    printf("\n");
+}
+
+/* Ranks of one box share its memory; those of several do not. */
+static void hosts_print(const qs_plan *plan, const qs_cluster *cluster, const qs_prediction *prediction) {
+    int *host = NULL, hosts = 0;
+    const int ranks = qs_cluster_ranks(cluster);
+    if (ranks < 2 || qs_allocate((size_t)ranks, sizeof *host, &host) != QS_OK) return;
+    qs_cluster_hosts(cluster, host, &hosts);
+    free(host);
+    if (hosts == ranks) {
+        printf("  every rank has a host of its own: none slows another down but by waiting\n");
+        return;
+    }
+    printf("  %d ranks on %d host%s", ranks, hosts, hosts == 1 ? "" : "s");
+    for (int c = 0; c < plan->classes; c++)
+        if (prediction->class_[c].alone < 1)
+            printf("; while its neighbours wait %s takes %s of its time beside them", plan->class_[c].class_name,
+                   percent_text(prediction->class_[c].alone));
+    printf("\n");
+}
+
 static void class_summarize(const qs_plan *plan, const qs_class_plan *one, const qs_cluster *cluster) {
     char counts[256];
     const int64_t limit = limit_of(cluster, one->class_name), bytes = one->predicted.arena_bytes;
@@ -145,6 +184,8 @@ static void operators_print(const qs_class_plan *one) {
 void plan_explain_print(const qs_plan *plan, const qs_cluster *cluster, const qs_prediction *prediction) {
     printf("\nsummary: iteration %s, %.1f %s/s of %d ranks\n", time_text(prediction->iteration_us), prediction->samples_per_second,
            prediction->unit, qs_cluster_ranks(cluster));
+    guard_print(plan);
+    hosts_print(plan, cluster, prediction);
     for (int c = 0; c < plan->classes; c++)
         class_summarize(plan, &plan->class_[c], cluster);
     lengths_print(cluster, prediction);
@@ -195,22 +236,25 @@ static json_t *class_json(const qs_plan *plan, const qs_class_plan *one, const q
     for (int i = 0; i < one->reasons; i++)
         json_array_append_new(operators, reason_json(one, &one->reason[i]));
     const double bound = one->predicted.lower_bound;
-    return json_pack("{s:s,s:o,s:f,s:f,s:I,s:o,s:f,s:o,s:o,s:o,s:o,s:o,s:o,s:{s:o,s:s,s:f,s:I}}", "class", one->class_name, "recipes",
-                     counts_json(plan, one), "compute_us", one->predicted.compute_us, "waiting_us", one->predicted.waiting_us,
-                     "arena_bytes", (json_int_t)one->predicted.arena_bytes, "limit_bytes", limit > 0 ? json_integer(limit) : json_null(),
-                     "sum_omega", one->predicted.sum_omega, "lower_bound", bound != 0 ? json_real(bound) : json_null(), "gap_percent",
-                     json_number(100 * plan_gap(one)), "stopped_by", stopped_json(one), "binds",
-                     binding(one) ? json_string(binding(one)) : json_null(), "dearest", names, "operators", operators, "recompute",
-                     "blocks", blocks, "why", one->recompute_why, "time_us", one->predicted.recompute_us, "kept_bytes",
-                     (json_int_t)one->predicted.kept_bytes);
+    return json_pack("{s:s,s:o,s:f,s:f,s:f,s:I,s:o,s:f,s:o,s:o,s:o,s:o,s:o,s:o,s:{s:o,s:s,s:f,s:I}}", "class", one->class_name, "recipes",
+                     counts_json(plan, one), "compute_us", one->predicted.compute_us, "waiting_us", one->predicted.waiting_us, "doubt",
+                     one->predicted.doubt, "arena_bytes", (json_int_t)one->predicted.arena_bytes, "limit_bytes",
+                     limit > 0 ? json_integer(limit) : json_null(), "sum_omega", one->predicted.sum_omega, "lower_bound",
+                     bound != 0 ? json_real(bound) : json_null(), "gap_percent", json_number(100 * plan_gap(one)), "stopped_by",
+                     stopped_json(one), "binds", binding(one) ? json_string(binding(one)) : json_null(), "dearest", names, "operators",
+                     operators, "recompute", "blocks", blocks, "why", one->recompute_why, "time_us", one->predicted.recompute_us,
+                     "kept_bytes", (json_int_t)one->predicted.kept_bytes);
 }
 
 json_t *plan_explain_json(const qs_plan *plan, const qs_cluster *cluster, const qs_prediction *prediction) {
     json_t *classes = json_array();
     for (int c = 0; c < plan->classes; c++)
         json_array_append_new(classes, class_json(plan, &plan->class_[c], cluster));
-    return json_pack("{s:s,s:f,s:f,s:s,s:i,s:o*,s:o,s:o,s:o}", "planner", plan->planner, "iteration_us", prediction->iteration_us,
+    json_t *guard = plan->confidence > 0 ? json_pack("{s:f,s:f,s:f}", "confidence", plan->confidence, "upper_us", plan->upper_us,
+                                                     "longest_us", plan->longest_us)
+                                         : json_null();
+    return json_pack("{s:s,s:f,s:f,s:s,s:i,s:o,s:o*,s:o,s:o,s:o}", "planner", plan->planner, "iteration_us", prediction->iteration_us,
                      "samples_per_second", prediction->samples_per_second, "unit", prediction->unit, "ranks", qs_cluster_ranks(cluster),
-                     "lengths", lengths_json(cluster, prediction), "classes", classes, "without", paces_json(plan->withouts, plan->without),
-                     "left_out", paces_json(plan->left_outs, plan->left_out));
+                     "guard", guard, "lengths", lengths_json(cluster, prediction), "classes", classes, "without",
+                     paces_json(plan->withouts, plan->without), "left_out", paces_json(plan->left_outs, plan->left_out));
 }

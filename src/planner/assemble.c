@@ -132,6 +132,8 @@ static qs_status class_fill(qs_candidate *candidate, int c, const qs_prediction 
         out->predicted.kept_bytes = (int64_t)kept;
     }
     out->predicted.iteration_us = prediction->iteration_us;
+    for (int i = 0; plan->confidence > 0 && i < candidate->doubts; i++)
+        if (strcmp(candidate->doubt[i].class_name, out->class_name) == 0) out->predicted.doubt = candidate->doubt[i].factor - 1;
     out->predicted.compute_us = predicted->compute_us;
     out->predicted.waiting_us = predicted->waiting_us;
     out->predicted.phases = predicted->phases;
@@ -143,11 +145,25 @@ static qs_status class_fill(qs_candidate *candidate, int c, const qs_prediction 
     return qs__bound_of_plan(candidate, c, &out->predicted.lower_bound);
 }
 
+/* The upper bound that the plan was accepted by; from here on expected times count. */
+static qs_status guard_end(qs_candidate *candidate, qs_plan *plan) {
+    const qs_cost_options expected = {.no_casts = candidate->costs.no_casts};
+    qs_prediction upper = {0};
+    if (candidate->costs.slowdowns == 0) return QS_OK;
+    QS_TRY(qs__candidate_predict(candidate, &upper));
+    plan->confidence = candidate->options->confidence;
+    plan->upper_us = upper.iteration_us;
+    plan->longest_us = candidate->limit_us;
+    qs_prediction_release(&upper);
+    return qs__candidate_price(candidate, &expected);
+}
+
 qs_status qs__candidate_assemble(qs_candidate *candidate, const char *planner, qs_plan *out) {
     const qs_cluster *cluster = candidate->cluster;
     qs_plan plan = {.job = *candidate->job};
     qs_prediction prediction = {0};
     qs_status status = QS_OK;
+    QS_GOTO(guard_end(candidate, &plan));
     QS_GOTO(qs__candidate_predict(candidate, &prediction));
     for (int c = 0; c < prediction.classes; c++)
         if (!prediction.class_[c].fits)

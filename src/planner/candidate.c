@@ -143,6 +143,7 @@ void qs__candidate_release(qs_candidate *candidate) {
         qs_tensor_table_release(&one->tensors);
     }
     free(candidate->class_);
+    free(candidate->doubt);
     free(candidate->batch);
     free(candidate->bound);
     qs_predictor_release(candidate->predictor);
@@ -206,6 +207,29 @@ qs_status qs__candidate_price(qs_candidate *candidate, const qs_cost_options *co
     candidate->costs = *costs;
     candidate->retabled = true;
     return QS_OK;
+}
+
+qs_status qs__candidate_guard(qs_candidate *candidate) {
+    qs_cost_options costs = candidate->costs;
+    QS_TRY(qs_allocate((size_t)candidate->cluster->classes, sizeof *candidate->doubt, &candidate->doubt));
+    for (int c = 0; c < candidate->cluster->classes; c++) {
+        const char *name = candidate->cluster->class_[c].name;
+        const double doubt = qs_cost_doubt(candidate->profile, qs_profile_class(candidate->profile, name), candidate->options->confidence);
+        if (qs__class_is_lowered(candidate, c) && doubt > 0)
+            candidate->doubt[candidate->doubts++] = (qs_slowdown){.class_name = name, .factor = 1 + doubt};
+    }
+    if (candidate->doubts == 0) return QS_OK;
+    costs.slowdowns = candidate->doubts;
+    costs.slowdown = candidate->doubt;
+    return qs__candidate_price(candidate, &costs);
+}
+
+double qs__candidate_slow(const qs_candidate *candidate, int class_index) {
+    double factor = 1;
+    for (int i = 0; i < candidate->costs.slowdowns; i++)
+        if (strcmp(candidate->costs.slowdown[i].class_name, candidate->cluster->class_[class_index].name) == 0)
+            factor *= candidate->costs.slowdown[i].factor;
+    return factor;
 }
 
 qs_status qs__candidate_predict(qs_candidate *candidate, qs_prediction *out) {

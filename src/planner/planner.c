@@ -31,6 +31,7 @@ void qs_plan_options_default(qs_plan_options *out) {
     *out = (qs_plan_options){.indicator = "qsync",
                              .convention = QS_CONVENTION_DEFAULT,
                              .tolerance = 0.005,
+                             .confidence = 0.95,
                              .recompute = "no",
                              .assignment = {.ratio = 1,
                                             .order = "decreasing",
@@ -57,6 +58,9 @@ qs_status qs_plan_session_make(qs_plan_session *session, const qs_cluster *clust
     if (!found) return qs_fail(QS_USAGE, "unknown planner %s: there are %s", planner, qs_names_join(ENTRIES, qs_planner_name_at));
     if (!(options->tolerance >= 0 && options->tolerance < 1))
         return qs_fail(QS_USAGE, "tolerance %g: the share of throughput that may be given up lies in [0, 1)", options->tolerance);
+    if (!(options->confidence >= 0.5 && options->confidence < 1))
+        return qs_fail(QS_USAGE, "confidence %g: with which T_min is kept, from 0.5 (predictions are believed) to less than 1",
+                       options->confidence);
     return qs__plan_recomputing(session, cluster, planner, found->plan, options, out);
 }
 

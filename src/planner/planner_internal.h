@@ -36,9 +36,11 @@ typedef struct qs_candidate {
     int64_t *batch;                 /* (classes) of a rank; the job's unless qs__candidate_batch_set changes it */
     const qs_recipe *const **bound; /* (classes) */
     qs_predictor *predictor;
-    double limit_us; /* longest iteration allowed, 1/T_min with the tolerance, once qs__uniform_choose has found it; 0: not known */
-    bool retabled;   /* the predictor does not know the classes' tensors yet */
-    bool proven;     /* no plan of the only lowered class has less ΣΩ */
+    int doubts;
+    qs_slowdown *doubt; /* (classes) of lowered classes: what qs__candidate_guard decides by */
+    double limit_us;    /* longest iteration allowed, 1/T_min with the tolerance, once qs__uniform_choose has found it; 0: not known */
+    bool retabled;      /* the predictor does not know the classes' tensors yet */
+    bool proven;        /* no plan of the only lowered class has less ΣΩ */
     qs_plan_session *session; /* keeps what other plans can use again; NULL: nothing is kept */
 } qs_candidate;
 
@@ -63,6 +65,10 @@ qs_status qs__candidate_predict(qs_candidate *candidate, qs_prediction *out);
 qs_status qs__candidate_judge(qs_candidate *candidate, const char *indicator);
 /* Decides by other costs. */
 qs_status qs__candidate_price(qs_candidate *candidate, const qs_cost_options *costs);
+/* Decides by upper bounds: steps of lowered classes take longer by what the profile's errors leave in doubt. */
+qs_status qs__candidate_guard(qs_candidate *candidate);
+/* How many times as long a class's steps take by the costs that are decided by. */
+double qs__candidate_slow(const qs_candidate *candidate, int class_index);
 /* Gives a class another local batch, and its operators the Ω of that. */
 qs_status qs__candidate_batch_set(qs_candidate *candidate, int class_index, int64_t batch);
 /* The longest time that the tolerance, a share of throughput, allows beside the best one. */

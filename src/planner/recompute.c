@@ -189,7 +189,8 @@ static qs_status attempt_make(attempts *all, int count) {
     const qs_status status = plan_once(all->ask, count, &limit_us, &one->plan);
     if (status == QS_INFEASIBLE) return QS_OK;
     QS_TRY(status);
-    one->iteration_us = one->plan.class_[0].predicted.iteration_us;
+    const bool guarded = one->plan.confidence > 0;
+    one->iteration_us = guarded ? one->plan.upper_us : one->plan.class_[0].predicted.iteration_us;
     one->limit_us = limit_us > 0 ? fmax(limit_us, one->iteration_us) : one->iteration_us / (1 - all->ask->options->tolerance);
     for (int c = 0; c < one->plan.classes; c++) {
         const qs_class_plan *own = &one->plan.class_[c];

@@ -195,6 +195,8 @@ static const qs__field predicted_fields[] = {
     {"memory", QS__OBJECT, QS__REQUIRED, QS__OWN, .of = &memory_record},
     {"sum_omega", QS__NUMBER, QS__REQUIRED, QS__AT(qs_class_plan, predicted.sum_omega), .low = -INFINITY, .values = "Ω",
      .text = "indicator summed over operators"},
+    {"doubt", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_class_plan, predicted.doubt), .unit = "share", .absent = "none is known",
+     .text = "by which its steps may take longer than predicted, at the confidence of `guard`"},
     {"lower_bound", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_class_plan, predicted.lower_bound), .low = -INFINITY, .values = "Ω",
      .absent = "not known", .text = "no feasible plan is below it"},
     {"recompute_us", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_class_plan, predicted.recompute_us), .unit = "µs", .absent = "0",
@@ -206,8 +208,9 @@ static const qs__record predicted_record = {QS__FIELDS(predicted_fields)};
 
 static const qs__field reason_fields[] = {
     {"stopped_by", QS__NAME, QS__REQUIRED, QS__AT(qs_operator_reason, stopped_by),
-     .values = "`memory`, `throughput`, `highest`, `pinned`, `profile` (the profile lacks a case of the mix), `planner` (the planner chose "
-               "so)",
+     .values =
+         "`memory`, `throughput`, `neighbours` (other ranks of its host would compute more slowly beside it, and be late), `highest`, "
+         "`pinned`, `profile` (the profile lacks a case of the mix), `planner` (the planner chose so)",
      .text = "what kept it from the next recipe"},
     {"next", QS__NAME, QS__LEFT_OUT, QS__AT(qs_operator_reason, next), .values = "recipe name", .absent = "already the highest",
      .text = "the recipe one step up"},
@@ -313,6 +316,19 @@ static const qs__field signature_fields[] = {
 };
 static const qs__record signature_record = {QS__FIELDS(signature_fields), .layout = QS__ONE_LINE};
 
+static bool is_unguarded(const void *object) {
+    return ((const qs_plan *)object)->confidence == 0;
+}
+
+static const qs__field guard_fields[] = {
+    {"confidence", QS__NUMBER, QS__REQUIRED, QS__AT(qs_plan, confidence), .high = 1,
+     .text = "probability with which an iteration takes no longer than `upper_us`, if errors are normal as those that the profile knows"},
+    {"upper_us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_plan, upper_us), .unit = "µs", .text = "upper bound of an iteration"},
+    {"longest_us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_plan, longest_us), .unit = "µs",
+     .text = "longest upper bound that T_min and its tolerance allow: that of the best uniform plan, and the tolerance"},
+};
+static const qs__record guard_record = {QS__FIELDS(guard_fields), .layout = QS__ONE_LINE};
+
 static const qs__field plan_fields[] = {
     {"planner", QS__NAME, QS__LEFT_OUT, QS__AT(qs_plan, planner), .absent = "made by hand", .text = "who made it"},
     {"signature", QS__OBJECT, QS__LEFT_OUT, QS__OWN, .of = &signature_record, .left_out = is_unsigned},
@@ -322,6 +338,8 @@ static const qs__field plan_fields[] = {
      .text = "predicted, of all ranks together"},
     {"unit", QS__TEXT, QS__LEFT_OUT, QS__AT(qs_plan, unit), .absent = "`samples`",
      .text = "what people call the samples of the data set: `images`"},
+    {"guard", QS__OBJECT, QS__LEFT_OUT, QS__OWN, .of = &guard_record, .left_out = is_unguarded, .absent = "by expected times",
+     .text = "how the planner asked for T_min: of upper bounds, the steps of lowered classes taking longer by their `doubt`"},
     {"without", QS__OBJECT, QS__LEFT_OUT, QS__TABLE(qs_plan, without, withouts), .of = &pace_record, .values = "object: class → 1/s",
      .absent = "not known",
      .text = "predicted of the other classes alone, by a plan of their own; 0: they have none. A class that the rest is as fast without "
@@ -411,6 +429,7 @@ void qs_plan_forget(qs_plan *plan) {
     plan->withouts = 0;
     plan->planner[0] = plan->graph[0] = plan->cluster[0] = plan->profile[0] = '\0';
     plan->samples_per_second = 0;
+    plan->confidence = plan->upper_us = plan->longest_us = 0;
     plan->unit[0] = '\0';
 }
 

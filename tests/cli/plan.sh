@@ -72,6 +72,25 @@ holds '.ranks == 32 and (.classes | map(.class)) == ["v100", "t4"] and (.without
 holds '.classes | all((.recipes | add) == (.operators | length) and (.operators | length) == 5)'
 holds '.classes | all(([.stopped_by[]] | add // 0) == (.operators | map(select(.stopped_by != "highest")) | length))'
 holds '.classes[1] | .limit_bytes == 5153960755 and .arena_bytes < .limit_bytes'
+holds '.guard == null'
+
+# What the profile knows of its errors guards T_min; ranks of one box are told from those of several.
+jq '.classes.t4.quality = {plans: 16, steps: 8, confidence: 0.01, drift: 0, closure_mean: 0.02, closure_worst: 0.05}' "$work/full.json" \
+    > "$work/known.json"
+known="--cluster $examples/cluster-b.json --profile $work/known.json --dataset shapes"
+# shellcheck disable=SC2086
+{
+    ask plan $known --explain --out "$work/guarded.json"
+    grep -Eq 'T_min with 95[.0]* % confidence: at most .* of .*: steps may take longer by 4[.]1[0-9]* % [(]t4[)]' "$work/json" ||
+        fail "the explanation does not say what T_min was asked of"
+    grep -q '32 ranks on 4 hosts' "$work/json" || fail "the explanation does not say how ranks share hosts"
+    jq -e '.guard | .confidence == 0.95 and .upper_us <= .longest_us' "$work/guarded.json" > /dev/null || fail "the plan lacks its guard"
+    ask plan $known --explain --json
+    holds '.guard.confidence == 0.95 and (.classes[] | select(.class == "t4").doubt * 1000 | round) == 41'
+    ask plan $known --confidence 0.5 --explain
+    grep -q 'T_min by expected times' "$work/json" || fail "a plan that believes its predictions says otherwise"
+    refuse 2 'confidence 0.2: with which T_min is kept' plan $known --confidence 0.2
+}
 "$QSYNC" plan --help > "$work/out"
 for planner in fp32 uniform qsync; do
     grep -q -- "--planner NAME .*$planner" "$work/out" || fail "--help does not list planner $planner"

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a plan says of its operators is what the full prediction finds when it is asked for the plan with that operator raised: time, bytes,
- * and what stopped it. On profiles without caches, host slowdown and noise, where quick answers are exact but for packing. */
+ * and what stopped it. On profiles without caches, host slowdown and noise, where quick answers are exact but for packing; with host
+ * slowdown where neighbours stop it. */
 #include "kit/kit.h"
 #include "../../src/planner/search/search.h"
 #include "scene.h"
 
-enum { SCENES = 14, LEAST = 4, LARGEST = 9 };
+enum { SCENES = 14, SHARED = 4, LEAST = 4, LARGEST = 9 };
 static const char *const planners[] = {"uniform", "qsync", "qsync-heap", "random", "hess", "exact"};
 enum { PLANNERS = COUNT_OF(planners) };
 
@@ -128,4 +129,65 @@ TEST(reasons_are_true) {
     }
 }
 
-TEST_MAIN(reasons_are_true)
+/* ---- Neighbours ---------------------------------------------------------------------------------------------------------------- */
+
+/* Each raise that neighbours are said to stop: by the full prediction they compute longer beside it and are the late ones, while the class
+ * itself still waits. */
+static void neighbours_check(asked *one, int node, const qs_operator_reason *why) {
+    const int mark = qs__search_mark(one->search);
+    qs_prediction before = predicted(one);
+    assert_ok(qs__search_set(one->search, SCENE_WEAK, node, recipe_index(one->scene->weak, why->next)));
+    qs_prediction raised = predicted(one);
+    assert_true(raised.class_[0].compute_us > before.class_[0].compute_us);
+    assert_true(raised.iteration_us > one->scene->limit_us && raised.class_[SCENE_WEAK].waiting_us > raised.class_[0].waiting_us);
+    qs_prediction_release(&before);
+    qs_prediction_release(&raised);
+    assert_ok(qs__search_back(one->search, mark));
+}
+
+static int neighbours_count(scene *at) {
+    qs_plan plan = scene_plan(at, "qsync");
+    const qs_class_plan *weak = &plan.class_[SCENE_WEAK];
+    int count = 0;
+    asked one;
+    ask(at, weak, &one);
+    for (int i = 0; i < weak->reasons; i++) {
+        if (strcmp(weak->reason[i].stopped_by, "neighbours") != 0) continue;
+        neighbours_check(&one, at->node[i], &weak->reason[i]);
+        count++;
+    }
+    qs__search_release(one.search);
+    qs_plan_release(&plan);
+    return count;
+}
+
+/* A network between the classes is between two boxes: there a rank slows nobody down. */
+static void separate(scene *one) {
+    one->cluster.link = calloc(1, sizeof *one->cluster.link);
+    assert_non_null(one->cluster.link);
+    one->cluster.links = 1;
+    one->cluster.link[0] = (qs_link){.kind = "network", .bytes_per_second = 1e10};
+    for (int i = 0; i < 2; i++)
+        snprintf(one->cluster.link[0].between[i], sizeof one->cluster.link[0].between[i], "%s", one->cluster.class_[i].name);
+    one->profile.collective[0].hosts = 2;
+    snprintf(one->profile.collective[0].link, sizeof one->profile.collective[0].link, "network");
+    qs__candidate_release(&one->candidate);
+    scene_draft(one);
+}
+
+TEST(neighbours_are_of_one_box) {
+    uint64_t number = 700;
+    int together = 0, apart = 0;
+    for (int s = 0; s < SHARED; s++) {
+        scene one;
+        scene_next(&one, &number, LEAST, LARGEST, SCENE_LATE);
+        together += neighbours_count(&one);
+        separate(&one);
+        apart += neighbours_count(&one);
+        scene_end(&one);
+    }
+    print_message("stopped by neighbours: %d on one box, %d on two\n", together, apart);
+    assert_true(together > 0 && apart == 0);
+}
+
+TEST_MAIN(reasons_are_true, neighbours_are_of_one_box)

@@ -195,6 +195,7 @@ static const char plan_pattern[] =
         "    ") "  },\n"
                 "  \"samples_per_second\": 812.5,\n"
                 "  \"unit\": \"images\",\n"
+                "  \"guard\": {\"confidence\": 0.95, \"upper_us\": 41900, \"longest_us\": 42100.5},\n"
                 "  \"without\": {\"weak\": 640.25, \"big\": 0},\n"
                 "  \"left_out\": {\"old\": 790},\n"
                 "  \"recipes\": {\n" FLOAT_RECIPE("fp32") ",\n" FLOAT_RECIPE(
@@ -245,6 +246,7 @@ static const char plan_pattern[] =
                             "        \"memory\": {\"arena\": 83886080, \"communication\": 1179648, \"base\": 19000000, \"program\": "
                             "2500000, \"kept\": 90000000},\n"
                             "        \"sum_omega\": 0.00032,\n"
+                            "        \"doubt\": 0.02,\n"
                             "        \"lower_bound\": 0.00031,\n"
                             "        \"recompute_us\": 120.5,\n"
                             "        \"phases\": {\"forward_us\": 13000, \"backward_us\": 22000, \"cast_us\": 2500, "

@@ -108,6 +108,7 @@ qs_status qs__planner_exact(qs_candidate *candidate) {
         return qs_fail(QS_UNSUPPORTED, "planner exact: its bounds are of one length, the job has %d; use planner qsync",
                        candidate->lengths.count);
     QS_GOTO(classes_find(&one));
+    QS_GOTO(qs__candidate_guard(candidate));
     QS_GOTO(qs__uniform_choose(candidate, false, &one.limit_us));
     QS_GOTO(qs_allocate(nodes * (size_t)one.classes, sizeof *start, &start));
     for (int i = 0; i < one.classes; i++)

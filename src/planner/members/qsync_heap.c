@@ -20,6 +20,7 @@ qs_status qs__planner_qsync_heap(qs_candidate *candidate) {
     qs__allocation one = {0};
     double limit_us = 0;
     qs_status status = QS_OK;
+    QS_GOTO(qs__candidate_guard(candidate));
     QS_GOTO(qs__uniform_choose(candidate, false, &limit_us));
     QS_GOTO(qs__allocation_start(candidate, limit_us, &one));
     QS_GOTO(recover(&one));

@@ -46,6 +46,7 @@ qs_status qs__allocate_precision(qs_candidate *candidate, const char *indicator)
     double limit_us = 0;
     qs_status status = QS_OK;
     if (indicator) QS_GOTO(qs__candidate_judge(candidate, indicator));
+    QS_GOTO(qs__candidate_guard(candidate));
     QS_GOTO(qs__uniform_choose(candidate, false, &limit_us));
     QS_GOTO(qs__allocation_start(candidate, limit_us, &one));
     QS_GOTO(qs_allocate((size_t)candidate->cluster->classes * (size_t)candidate->graph->nodes, sizeof *uniform, &uniform));

@@ -116,31 +116,48 @@ qs_status qs__descend(qs__allocation *one, int class_index) {
 
 /* ---- Reasons ---- */
 
-/* By quick answers calibrated at that very plan, which has these figures. */
-static qs_status node_explain(qs__allocation *one, int c, int node, double iteration_us, int64_t arena_bytes) {
+/* The finished plan. */
+typedef struct finished {
+    double iteration_us, *end_us; /* (classes) */
+    int64_t arena_bytes;          /* of the class at hand */
+} finished;
+
+/* What keeps a class from the raise that has just been made: where it would keep to T_min if the others ended as before, it is they, whom
+ * it slows down. */
+static const char *refusal(qs__allocation *one, int c, double us, const finished *plan) {
+    if (!qs__search_fits(one->search, c)) return "memory";
+    if (us <= one->limit_us) return "planner";
+    return qs__search_beside_us(one->search, c, plan->end_us) <= one->limit_us ? "neighbours" : "throughput";
+}
+
+/* By quick answers calibrated at that very plan. */
+static qs_status node_explain(qs__allocation *one, int c, int node, const finished *plan) {
     qs_candidate_class *class_ = &one->candidate->class_[c];
     const int next = qs__candidate_next(class_, node, class_->choice[node]);
     if (next < 0) return QS_OK;
     const qs_status status = qs__search_set(one->search, c, node, next);
     if (status != QS_OK && status != QS_MISMATCH) return status;
     const bool known = status == QS_OK;
-    const double us = known ? qs__search_iteration_us(one->search) : iteration_us;
-    const char *why = !known ? "profile" : !qs__search_fits(one->search, c) ? "memory" : us > one->limit_us ? "throughput" : "planner";
-    snprintf(class_->stopped[node], sizeof class_->stopped[node], "%s", why);
+    const double us = known ? qs__search_iteration_us(one->search) : plan->iteration_us;
+    snprintf(class_->stopped[node], sizeof class_->stopped[node], "%s", known ? refusal(one, c, us, plan) : "profile");
     if (!known) return QS_OK;
-    class_->raise_us[node] = us - iteration_us;
-    class_->raise_bytes[node] = qs__search_arena_bytes(one->search, c) - arena_bytes;
+    class_->raise_us[node] = us - plan->iteration_us;
+    class_->raise_bytes[node] = qs__search_arena_bytes(one->search, c) - plan->arena_bytes;
     return qs__search_undo(one->search);
 }
 
 qs_status qs__reasons_find(qs__allocation *one) {
-    for (int c = 0; c < one->candidate->cluster->classes; c++) {
-        const double iteration_us = qs__search_iteration_us(one->search);
-        const int64_t arena_bytes = qs__search_arena_bytes(one->search, c);
-        for (int n = 1; qs__class_is_lowered(one->candidate, c) && n < one->candidate->graph->nodes; n++)
-            if (qs__is_free(one->candidate, c, n)) QS_TRY(node_explain(one, c, n, iteration_us, arena_bytes));
+    finished plan = {.iteration_us = qs__search_iteration_us(one->search)};
+    qs_status status = QS_OK;
+    QS_TRY(qs_allocate((size_t)one->candidate->cluster->classes, sizeof *plan.end_us, &plan.end_us));
+    qs__search_ends(one->search, plan.end_us);
+    for (int c = 0; c < one->candidate->cluster->classes && status == QS_OK; c++) {
+        plan.arena_bytes = qs__search_arena_bytes(one->search, c);
+        for (int n = 1; qs__class_is_lowered(one->candidate, c) && n < one->candidate->graph->nodes && status == QS_OK; n++)
+            if (qs__is_free(one->candidate, c, n)) status = node_explain(one, c, n, &plan);
     }
-    return QS_OK;
+    free(plan.end_us);
+    return status;
 }
 
 qs_status qs__candidate_explain(qs_candidate *candidate, double limit_us) {

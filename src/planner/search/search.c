@@ -12,7 +12,8 @@ typedef struct search_class {
     qs_cost_mapper *mapper;
     int items;
     qs_quick_item *item;
-    double update_us; /* of all items */
+    double slow;      /* times the mapper's answers: qs__candidate_slow */
+    double update_us; /* of all items, so slowed */
     /* What the last full prediction found beyond the mapper's answers. */
     double rest_offset;    /* work before the update */
     int64_t packing_bytes; /* arena - live */
@@ -62,8 +63,8 @@ static qs_status items_list(search_class *one) {
     qs_cost_mapper_steps(one->mapper, us);
     for (int s = 0; s < steps; s++) {
         const bool wait = step[s].kind == QS_STEP_REDUCE_WAIT;
-        one->item[one->items++] = (qs_quick_item){wait ? step[s].bucket : -1, wait ? 0 : us[all - steps + s]};
-        one->update_us += us[all - steps + s];
+        one->item[one->items++] = (qs_quick_item){wait ? step[s].bucket : -1, wait ? 0 : one->slow * us[all - steps + s]};
+        one->update_us += one->slow * us[all - steps + s];
     }
 done:
     free(us);
@@ -151,6 +152,7 @@ qs_status qs__search_create(qs_candidate *candidate, qs__search **out) {
     QS_GOTO(qs_allocate(classes, sizeof *one->class_, &one->class_));
     for (int c = 0; c < (int)classes; c++) {
         QS_GOTO(mapper_get(one, c));
+        one->class_[c].slow = qs__candidate_slow(candidate, c);
         QS_GOTO(items_list(&one->class_[c]));
     }
     QS_GOTO(pace_make(one));
@@ -284,40 +286,57 @@ qs_status qs__search_go(qs__search *search, const int *choice) {
 
 /* ---- Asking ---- */
 
+/* Of the steps before the update. */
+static double mapped_us_of(const search_class *one) {
+    return one->slow * qs_cost_mapper_us(one->mapper) - one->update_us;
+}
+
 /* The calibration's offset belongs to the whole of a class's work: its part up to a moment is the moment's share, and so is what host
- * slowdown makes of it. */
-static void classes_pace(const qs__search *one) {
+ * slowdown makes of it. others_us: when the classes beside `only` end; NULL: as host slowdown has it. */
+static void classes_pace(const qs__search *one, int only, const double *others_us) {
     for (int c = 0; c < one->pace.classes; c++) {
         const search_class *from = &one->class_[c];
-        const double rest_us = qs_cost_mapper_us(from->mapper) - from->update_us + from->rest_offset;
+        const double rest_us = mapped_us_of(from) + from->rest_offset;
         one->work_us[c] = one->pace.class_[c].start_us + fmax(rest_us, 0);
     }
     qs_host_slowdown_ends(&one->slowdown, one->work_us, one->alone, one->end_us);
+    for (int c = 0; others_us && c < one->pace.classes; c++)
+        if (c != only) one->end_us[c] = others_us[c];
     for (int c = 0; c < one->pace.classes; c++) {
         const search_class *from = &one->class_[c];
         qs_quick_class *to = &one->pace.class_[c];
         if (!to->present) continue;
-        const double mapped_us = qs_cost_mapper_us(from->mapper) - from->update_us;
+        const double mapped_us = mapped_us_of(from);
         to->rest_us = fmax(one->end_us[c] - to->start_us, 0);
         qs_cost_mapper_ready(from->mapper, from->ready);
         for (int b = 0; b < one->pace.buckets; b++)
-            to->ready[b] *= mapped_us > 0 ? to->rest_us / mapped_us : 1;
+            to->ready[b] *= mapped_us > 0 ? from->slow * to->rest_us / mapped_us : from->slow;
     }
 }
 
 double qs__search_iteration_us(qs__search *search) {
-    classes_pace(search);
+    classes_pace(search, -1, NULL);
+    return search->scale * (qs_quick_iteration(&search->pace, -1) + search->iteration_offset);
+}
+
+void qs__search_ends(qs__search *search, double *end_us) {
+    classes_pace(search, -1, NULL);
+    memcpy(end_us, search->end_us, (size_t)search->pace.classes * sizeof *end_us);
+}
+
+double qs__search_beside_us(qs__search *search, int class_index, const double *end_us) {
+    classes_pace(search, class_index, end_us);
     return search->scale * (qs_quick_iteration(&search->pace, -1) + search->iteration_offset);
 }
 
 double qs__search_alone_us(qs__search *search, int class_index) {
-    classes_pace(search);
+    classes_pace(search, -1, NULL);
     return search->scale * (qs_quick_iteration(&search->pace, class_index) + search->iteration_offset);
 }
 
 double qs__search_compute_us(const qs__search *search, int class_index) {
     const search_class *one = &search->class_[class_index];
-    return search->scale * (search->pace.class_[class_index].start_us + qs_cost_mapper_us(one->mapper) + one->rest_offset);
+    return search->scale * (search->pace.class_[class_index].start_us + one->slow * qs_cost_mapper_us(one->mapper) + one->rest_offset);
 }
 
 int64_t qs__search_live_bytes(const qs__search *search, int class_index) {
@@ -371,8 +390,7 @@ static void calibrate(qs__search *one, const qs_prediction *full) {
     }
     for (int c = 0; c < full->classes; c++) {
         search_class *class_ = &one->class_[c];
-        const double mapped_us = qs_cost_mapper_us(class_->mapper) - class_->update_us;
-        if (one->pace.class_[c].present) class_->rest_offset = one->work_us[c] - one->pace.class_[c].start_us - mapped_us;
+        if (one->pace.class_[c].present) class_->rest_offset = one->work_us[c] - one->pace.class_[c].start_us - mapped_us_of(class_);
         class_->packing_bytes = (int64_t)full->class_[c].arena_bytes - qs__search_live_bytes(one, c);
     }
     one->iteration_offset = 0;

@@ -37,6 +37,10 @@ qs_status qs__search_go(qs__search *search, const int *choice);
 /* ---- Asking ---- */
 
 double qs__search_iteration_us(qs__search *search);
+/* When each class has done its work before the update, into end_us[classes]; and iteration time if the others ended then, whatever this
+ * class does to them on a host that they share. */
+void qs__search_ends(qs__search *search, double *end_us);
+double qs__search_beside_us(qs__search *search, int class_index, const double *end_us);
 /* Iteration time if this class alone set the pace. */
 double qs__search_alone_us(qs__search *search, int class_index);
 /* Busy time of a rank: data, overhead and steps. */

@@ -64,6 +64,11 @@ QS_API qs_status qs_cost_step_least(const qs_class_profile *profile, const qs_st
 QS_API double qs_cost_inputs(const qs_class_profile *profile, const qs_samples *samples, int64_t batch);
 /* Before the first step of a training step: making the batch, its copies, and that of the loss to the host. */
 QS_API double qs_cost_data(const qs_class_profile *profile, const qs_samples *samples, int64_t batch);
+/* By how much longer a class's steps may take than predicted, as a share, with this confidence (1/2 and more, one-sided, of normal errors):
+ * the greater of what two kinds of errors come to that a profile knows of itself: how far its figures are from the plans that they are
+ * from (quality.closure_mean), and from the iterations of plans that were timed beside them (checks). 0: it knows neither, or 1/2 is
+ * asked for. */
+QS_API double qs_cost_doubt(const qs_profile *profile, const qs_class_profile *one, double confidence);
 /* An all-reduce of a job on a cluster. */
 typedef struct qs_all_reduce {
     const char *algorithm; /* the job's; NULL: that of the profile's first row */

@@ -4,7 +4,8 @@
  *
  * A planner sees files only: graph, cluster, profile, job. It never opens a device. Every plan comes with the prediction it was chosen by,
  * the kernel rows and the schedule hash that the trainer will check, and for every operator what stopped it from a higher precision:
- * "memory", "throughput", "profile" (no cost is known for the mix it would need), "highest", "pinned", "planner" (nobody tried). */
+ * "memory", "throughput", "neighbours" (the class itself would be in time, but others of its host compute more slowly beside it and are
+ * late), "profile" (no cost is known for the mix it would need), "highest", "pinned", "planner" (nobody tried). */
 #ifndef QSYNC_PLANNER_H
 #define QSYNC_PLANNER_H
 
@@ -26,6 +27,7 @@ typedef struct qs_plan_options {
     const char *indicator;    /* "qsync" */
     qs_convention convention; /* how that one forms Ω: QS_CONVENTION_DEFAULT */
     double tolerance;         /* throughput may fall below T_min by this share of it: 0.005 */
+    double confidence;        /* with which T_min is kept (below): 0.95; 0.5: predictions are believed */
     bool until_fits;          /* `uniform`: lower only until memory fits, as the paper's text says */
     bool lower_training;      /* training classes with low formats may be lowered like inference classes, where they set the pace */
     const qs_plan *pins;      /* operators pinned in this plan keep their recipe; NULL: none */
@@ -65,6 +67,11 @@ QS_API void qs_plan_options_default(qs_plan_options *out);
  *
  * With options->accumulate every GEMM of floats adds in the accumulator that the rule gives it at its class's batch. The profile must know
  * the times of these kernels (qs_profile_options); Ω counts what they lose.
+ *
+ * A planner that fills every wait picks what its own errors favour. So T_min and all that is held against it are upper bounds of iteration
+ * times: steps of lowered classes take longer by the doubt that the profile's known errors leave at options->confidence (qs_cost_doubt).
+ * What all plans share, the steps of classes that stay as they are, is no reason for doubt. The plan says what it was asked
+ * (its `guard`); its prediction is the expected one. Planners that know no T_min, and those of unequal batches, go by expected times.
  *
  * Two planners deal the global batch out anew (QS_MISMATCH unless the profile knows several batches): `dbs` keeps the highest precision
  * and makes the iteration shortest; `joint` finds the shortest iteration over shares and one recipe a class together, and spends what the

@@ -515,7 +515,7 @@ typedef struct qs_class_plan {
     int lengths;            /* 0: samples have one length, or nothing is known of several */
     qs_length_plan *length; /* (lengths) ascending */
     struct { /* of several lengths: times are means over steps, memory is that of the length that needs most, programs are all of them */
-        double iteration_us, compute_us, waiting_us;
+        double iteration_us, compute_us, waiting_us, doubt; /* doubt: share by which its steps may take longer; 0: none is known */
         int64_t arena_bytes, communication_bytes, base_bytes, program_bytes; /* program_bytes 0: not known */
         double sum_omega, lower_bound;                                       /* lower_bound 0: not known */
         qs_phase_times phases;                                               /* all 0: not known */
@@ -536,9 +536,9 @@ typedef struct qs_plan {
     char planner[QS_NAME];                    /* "" in a hand-written plan */
     char graph[32], cluster[32], profile[32]; /* signatures; "" in a hand-written plan: not checked */
     qs_job job;
-    bool without_job;          /* a plan written by hand that says nothing of the job, which is the trainer's then */
-    double samples_per_second; /* predicted, of all ranks together; 0: not known */
-    char unit[16];             /* what people call the samples, in the plural (qs_samples); "": not said */
+    bool without_job; /* a plan written by hand that says nothing of the job, which is the trainer's then */
+    double samples_per_second, confidence, upper_us, longest_us; /* predicted, of all ranks; the last three: "guard". 0: not known */
+    char unit[16]; /* what people call the samples, in the plural (qs_samples); "": not said */
     int withouts;
     qs_class_pace *without; /* what the others would reach without a class, each by its own plan */
     int left_outs;
