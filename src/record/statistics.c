@@ -96,6 +96,35 @@ static const qs__field operator_fields[] = {
 };
 static const qs__record operator_record = {QS__FIELDS(operator_fields), .title = "An operator: `statistics.operators.*`", .key = QS_NAME};
 
+/* ---- Measured noise ---------------------------------------------------------------------------------------------------------- */
+
+static const qs__field noise_row_fields[] = {
+    {"operator", QS__NAME, QS__REQUIRED, QS__AT(qs_noise_row, name), .text = "the one that was lowered"},
+    {"recipe", QS__NAME, QS__REQUIRED, QS__AT(qs_noise_row, recipe), .text = "to which; all others stood in fp32"},
+    {"runs", QS__COUNT, QS__REQUIRED, QS__AT(qs_noise_row, runs), .low = 1, .text = "each with samples and draws of its own"},
+    {"error2", QS__NUMBER, QS__REQUIRED, QS__AT(qs_noise_row, error2),
+     .text = "‖g − g_fp32‖² over the gradient of the whole model, for the same samples"},
+    {"standard_error", QS__NUMBER, QS__REQUIRED, QS__AT(qs_noise_row, standard_error), .text = "of `error2`"},
+    {"overflow", QS__FLAG, QS__LEFT_OUT, QS__AT(qs_noise_row, overflow), .absent = "false",
+     .text = "loss or gradient left the range of a format: the recipe cannot be used there, and the two figures are 0"},
+};
+static const qs__record noise_row_record = {QS__FIELDS(noise_row_fields), .title = "A row of measured noise: `statistics.noise.rows[]`",
+                                            .layout = QS__ONE_LINE};
+
+static const qs__field noise_fields[] = {
+    {"batch", QS__INTEGER, QS__REQUIRED, QS__AT(qs_noise, batch), .low = 1, .high = INT32_MAX, .unit = "samples", .text = "of a run"},
+    {"iteration", QS__COUNT, QS__REQUIRED, QS__AT(qs_noise, iteration), .text = "of the training whose weights were taken"},
+    {"runs", QS__COUNT, QS__REQUIRED, QS__AT(qs_noise, runs), .text = "steps that were run, those in fp32 included"},
+    {"gradient_norm2", QS__NUMBER, QS__REQUIRED, QS__AT(qs_noise, gradient_norm2), .text = "‖g_fp32‖², mean over samples"},
+    {"rows", QS__OBJECT, QS__REQUIRED, QS__ARRAY(qs_noise, row, rows), .of = &noise_row_record, .values = "rows",
+     .text = "operators and recipes that were measured"},
+};
+static const qs__record noise_record = {QS__FIELDS(noise_fields), .title = "Measured noise: `statistics.noise`"};
+
+static bool noise_is_left_out(const void *statistics) {
+    return ((const qs_statistics *)statistics)->noise.rows == 0;
+}
+
 static const qs__field statistics_fields[] = {
     {"batch", QS__INTEGER, QS__REQUIRED, QS__AT(qs_statistics, batch), .high = INT32_MAX, .unit = "samples",
      .text = "local batch of the iterations"},
@@ -103,6 +132,8 @@ static const qs__field statistics_fields[] = {
     {"ranks", QS__COUNT, QS__REQUIRED, QS__AT(qs_statistics, ranks), .text = "ranks that took part"},
     {"operators", QS__OBJECT, QS__REQUIRED, QS__TABLE(qs_statistics, operator_, operators), .related = offsetof(qs_statistics, iterations),
      .of = &operator_record, .values = "object: operator → statistics", .text = "of every adjustable operator"},
+    {"noise", QS__OBJECT, QS__LEFT_OUT, QS__AT(qs_statistics, noise), .of = &noise_record, .left_out = noise_is_left_out,
+     .absent = "not measured", .text = "what single operators in single recipes did to the gradient, for indicator `measured`"},
 };
 const qs__record qs__statistics_record = {QS__FIELDS(statistics_fields)};
 

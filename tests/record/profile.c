@@ -54,6 +54,13 @@ TEST(fields) {
     assert_true(one->src.channel_range2[1] == 10 && isnan(one->weights.channel_range2[1]));
     assert_true(one->weights.variance_int8_channel[0] == 0.25 && isnan(one->src.variance_int8_channel[0]));
     assert_true(one->hessian_top == -1.5);
+    const qs_noise *noise = &profile.statistics.noise;
+    assert_true(noise->batch == 16 && noise->iteration == 50 && noise->runs == 7 && noise->gradient_norm2 == 2.5);
+    assert_int_equal(noise->rows, 2);
+    assert_string_equal(noise->row[0].name, "stage1.block0.conv1");
+    assert_string_equal(noise->row[1].recipe, "fp16");
+    assert_true(noise->row[0].runs == 3 && noise->row[0].error2 == 0.125 && noise->row[0].standard_error == 0.01);
+    assert_true(noise->row[1].overflow && !noise->row[0].overflow);
     qs_profile_release(&profile);
 }
 

@@ -18,9 +18,9 @@
 
 #include "qsync/number.h"
 #include "qsync/op.h"
+#include "qsync/raw_statistics.h"
 #include "qsync/samples.h"
 
-#define QS_NAME 64
 #define QS_MODEL 512 /* the text by which a model is opened: a name with options, or a path */
 #define QS_MAX_FORMATS 8
 #define QS_MOST_CHANNELS 4 /* that images have */
@@ -360,30 +360,6 @@ typedef struct qs_collective_cost {
     int64_t window_bytes;
 } qs_collective_cost;
 
-/* Raw statistics of one tensor, one value an iteration (profiled at `batch` of qs_statistics). */
-typedef struct qs_tensor_statistics {
-    int64_t count;
-    double *norm2, *absmax, *minimum, *maximum, *channel_absmax2;
-    double *variance_int8, *variance_bf16, *variance_fp16;
-    double *channel_range2, *variance_int8_channel; /* NaN where not measured */
-    /* Elements per binary exponent e = floor(log2 |t|), at [e - QS_LOWEST_EXPONENT]; lower ones are in the first, zeros in none. Mean over
-     * ranks and iterations; all 0: not measured. */
-    double *range_histogram;
-} qs_tensor_statistics;
-
-typedef struct qs_operator_statistics {
-    char name[QS_NAME];
-    qs_tensor_statistics src, weights, diff_dst;
-    double hessian_top; /* NaN: not measured */
-} qs_operator_statistics;
-
-typedef struct qs_statistics {
-    int64_t batch; /* local batch during profiling */
-    int iterations, ranks;
-    int operators;
-    qs_operator_statistics *operator_;
-} qs_statistics;
-
 /* A local batch that kernels have rows for: their cases hold it in their shapes. */
 typedef struct qs_profile_batch {
     int64_t samples;
@@ -436,8 +412,6 @@ QS_API const qs_kernel_cost *qs_class_profile_kernel(const qs_class_profile *pro
 /* NULL when the profile knows nothing of such a local batch; also for its own one when it has no list of them. */
 QS_API const qs_profile_batch *qs_profile_batch_find(const qs_profile *profile, int64_t samples);
 QS_API const char *qs_profile_signature(const qs_profile *profile, char *buffer);
-/* Allocates the per-iteration arrays of an operator's three tensors; what is optional starts as NaN. */
-QS_API qs_status qs_operator_statistics_create(int iterations, qs_operator_statistics *out);
 
 /* ---- Plan ------------------------------------------------------------------------------------------------------------------ */
 
