@@ -21,6 +21,10 @@ const char *qs_indicator_name_at(size_t index) {
     return index < ENTRIES ? entries[index].name : NULL;
 }
 
+const char *qs_indicator_default(const qs_profile *profile) {
+    return profile->statistics.noise.rows > 0 ? "measured" : "qsync";
+}
+
 static qs_status evaluate(const char *name, const qs_question *question, double *omega) {
     memset(omega, 0, (size_t)question->graph->nodes * (size_t)question->recipes * sizeof *omega);
     for (size_t i = 0; i < ENTRIES; i++)

@@ -196,7 +196,7 @@ TEST(what_is_missing_is_said) {
     recipes_fill(recipe);
 #define EVALUATE(name) \
     qs_indicator_evaluate(name, QS_CONVENTION_DEFAULT, model.graph, &model.profile, BATCH, BATCH, RECIPES, recipe, 1, omega)
-    assert_refused(EVALUATE("entropy"), QS_USAGE, "qsync, random");
+    assert_refused(EVALUATE("entropy"), QS_USAGE, "qsync, measured, random");
     model.profile.statistics.operators--;
     assert_refused(EVALUATE("qsync"), QS_MISMATCH, "operator dense");
     model.profile.statistics.iterations = 0;

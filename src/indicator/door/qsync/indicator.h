@@ -106,7 +106,8 @@ QS_API double qs_omega_accumulators(const qs_sensitivity *one, const double loss
  * profiling to `batch` with the job's γ = 1/(global samples); operators are bound to statistics by name. recipe[] goes from the highest
  * precision to the lowest. omega[node × recipes + r]; 0 for other nodes; INFINITY where a recipe is infeasible for a tensor.
  *
- *   qsync   as above, accumulators included; the others know nothing of them
+ *   qsync   as above, accumulators included; random and hess know nothing of them
+ *   measured  qsync, corrected by the profile's measured noise (below). QS_MISMATCH when it has none
  *   random  a value from `seed` for the lowest recipe, halved at each higher one
  *   hess    |top eigenvalue| / parameters × E‖Q(x) - x‖² (qs_rounding_variance, exact) for integer recipes, half of the next lower recipe's
  *           for float ones; where the lowest one is a float already, its own rounding counts. A product of two activations, which has no
@@ -125,8 +126,31 @@ QS_API qs_status qs_indicator_evaluate_each(const char *name, qs_convention conv
  * INFINITY there. */
 QS_API qs_status qs_indicator_trace(qs_convention convention, const qs_graph *graph, const qs_profile *profile, int64_t batch,
                                     int64_t global_batch, const qs_recipe *recipe, double *trace);
+/* ---- Measured noise (docs/method.md §3.10) ------------------------------------------------------------------------------ */
+
+/* One operator in one recipe: what the formula says, what paired runs said so far, and what to believe. */
+typedef struct qs_noise_candidate {
+    int recipe;     /* candidates of one recipe share what the formula is wrong by in the mean */
+    double formula; /* Ω where it was measured; 0 and INFINITY say nothing */
+    int runs;       /* 0: not measured */
+    double error2, standard_error;
+    double correction, variance; /* filled in: ln of noise over formula, and its variance */
+} qs_noise_candidate;
+
+/* Shrinks every candidate's ln(error2 / formula) towards the mean of its recipe's, by how far its standard error reaches against how much
+ * the recipe's candidates differ in truth (empirical Bayes). One without runs gets that mean; one of a recipe without any, the mean of
+ * all. */
+QS_API void qs_noise_shrink(int count, qs_noise_candidate *candidate);
+/* Chance that two candidates stand in the wrong order, mean over all pairs; worth[i] is the part of it, summed over pairs, that comes from
+ * what is not known of candidate i: where another run is best spent. */
+QS_API double qs_noise_confusion(int count, const qs_noise_candidate *candidate, double *worth);
+
+/* ---- Comparing ------------------------------------------------------------------------------------------------------------ */
+
 /* Spearman's rank correlation with average ranks for ties; 0 for fewer than 2 values. */
 QS_API double qs_spearman(int count, const double *a, const double *b);
 QS_API const char *qs_indicator_name_at(size_t index);
+/* The one that is used where nobody says otherwise: measured, where the profile has measured noise, else qsync. */
+QS_API const char *qs_indicator_default(const qs_profile *profile);
 
 #endif
