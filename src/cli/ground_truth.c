@@ -15,6 +15,7 @@ typedef struct opinion {
     double spearman[MOST_RECIPES];      /* per recipe of the truth, over operators */
     double pooled, steps;               /* over all rows; over what each operator gains by one recipe more */
 } opinion;
+/* The truth's own noise is the opinion of one half of its seeds about the other half. */
 
 typedef struct comparison {
     const ground_truth_options *options;
@@ -27,7 +28,7 @@ typedef struct comparison {
     int recipes;
     qs_graph *graph;
     qs_truth truth;
-    opinion opinion[MOST_INDICATORS];
+    opinion opinion[MOST_INDICATORS], half;
     int opinions;
 } comparison;
 
@@ -36,6 +37,8 @@ typedef struct comparison {
 static const option_row option_rows[] = {
     {OPTION(ground_truth_options, class_name, "class", "NAME", "device class of --cluster to measure on"), .needs = "ground-truth"},
     {OPTION(ground_truth_options, seeds, "seeds", "N", "runs of every recipe that draws"), .standard = "16", .minimum = 2,
+     .needs = "ground-truth"},
+    {OPTION(ground_truth_options, batches, "batches", "N", "of samples, to which the runs are dealt"), .standard = "1", .minimum = 1,
      .needs = "ground-truth"},
     {OPTION(ground_truth_options, warm_up, "warm-up", "N", "fp32 training iterations before it"), .standard = "20",
      .needs = "ground-truth"},
@@ -112,6 +115,7 @@ static qs_status ground_truth_measure(comparison *one) {
                                       .data_folder = one->options->job.data_folder,
                                       .warm_up = one->options->warm_up,
                                       .seeds = one->options->seeds,
+                                      .batches = one->options->batches,
                                       .recipes = one->recipes - 1,
                                       .recipe = one->recipe + 1,
                                       .progress = progress};
@@ -134,11 +138,10 @@ static void steps_form(const comparison *one, const double *values, double *step
     }
 }
 
+/* work[0]: the truth that it is compared with. */
 static void correlate(const comparison *one, double *work[3], opinion *out) {
     const int kept = one->recipes - 1, rows = one->truth.rows, operators = rows / kept;
     double *truth = work[0], *a = work[1], *b = work[2];
-    for (int i = 0; i < rows; i++)
-        truth[i] = one->truth.row[i].error2;
     out->pooled = qs_spearman(rows, out->omega, truth);
     steps_form(one, out->omega, a);
     steps_form(one, truth, b);
@@ -170,12 +173,24 @@ static qs_status opinion_add(comparison *one, const char *indicator, const char 
         out->omega[i] = all[one->truth.row[i].node * one->recipes + 1 + i % (one->recipes - 1)];
     out->indicator = indicator;
     out->convention = convention_name;
+    for (int i = 0; i < one->truth.rows; i++)
+        work[0][i] = one->truth.row[i].error2;
     correlate(one, work, out);
     one->opinions++;
     return status;
 }
 
-/* Only `qsync` knows conventions. */
+static qs_status halves_compare(comparison *one, double *work[3]) {
+    QS_TRY(qs_allocate((size_t)one->truth.rows, sizeof *one->half.omega, &one->half.omega));
+    for (int i = 0; i < one->truth.rows; i++) {
+        one->half.omega[i] = one->truth.row[i].half[0];
+        work[0][i] = one->truth.row[i].half[1];
+    }
+    correlate(one, work, &one->half);
+    return QS_OK;
+}
+
+/* Conventions are those of `qsync`; `measured` corrects the default one. */
 static qs_status indicator_add(comparison *one, const char *indicator, double *all, double *work[3]) {
     if (strcmp(indicator, "qsync") != 0) return opinion_add(one, indicator, "", all, work);
     for (size_t i = 0; qs_convention_name_at(i); i++)
@@ -191,6 +206,7 @@ static qs_status opinions_form(comparison *one) {
         QS_GOTO(qs_allocate((size_t)one->truth.rows, sizeof **work, &work[i]));
     for (size_t i = 0; qs_indicator_name_at(i); i++)
         QS_GOTO(indicator_add(one, qs_indicator_name_at(i), all, work));
+    QS_GOTO(halves_compare(one, work));
 done:
     free(all);
     for (int i = 0; i < 3; i++)
@@ -204,13 +220,21 @@ static double percent_of(double part, double whole) {
     return whole > 0 && isfinite(whole) ? 100 * part / whole : 0;
 }
 
+static void opinion_print(const opinion *it, int recipes) {
+    printf("%-9s %-22s", it->indicator, it->convention);
+    for (int r = 0; r < recipes; r++)
+        printf(" %12.3f", it->spearman[r]);
+    printf(" %12.3f %12.3f\n", it->pooled, it->steps);
+}
+
 static void ground_truth_print(const comparison *one) {
     const qs_truth *truth = &one->truth;
     const int kept = one->recipes - 1, columns = node_columns(one->graph);
     printf(
         "ground truth of %s: squared error of the gradient, per operator alone in a recipe, relative to the gradient's squared norm %.4g\n"
-        "batch %lld after %d fp32 iterations, %d seeds; in brackets standard error and share of the bias, per cent\n\n%-*s",
-        one->graph->name, truth->gradient_norm2, (long long)truth->batch, truth->warm_up, one->options->seeds, columns, "operator");
+        "%d batch%s of %lld after %d fp32 iterations, %d seeds; in brackets standard error and share of the bias, per cent\n\n%-*s",
+        one->graph->name, truth->gradient_norm2, truth->batches, truth->batches == 1 ? "" : "es", (long long)truth->batch, truth->warm_up,
+        one->options->seeds, columns, "operator");
     for (int r = 1; r < one->recipes; r++)
         printf(" %24s", one->recipe[r].name);
     for (int i = 0; i < truth->rows; i++) {
@@ -225,13 +249,9 @@ static void ground_truth_print(const comparison *one) {
     for (int r = 1; r < one->recipes; r++)
         printf(" %12s", one->recipe[r].name);
     printf(" %12s %12s\n", "pooled", "steps");
-    for (int i = 0; i < one->opinions; i++) {
-        const opinion *it = &one->opinion[i];
-        printf("%-9s %-22s", it->indicator, it->convention);
-        for (int r = 0; r < kept; r++)
-            printf(" %12.3f", it->spearman[r]);
-        printf(" %12.3f %12.3f\n", it->pooled, it->steps);
-    }
+    for (int i = 0; i < one->opinions; i++)
+        opinion_print(&one->opinion[i], kept);
+    opinion_print(&one->half, kept);
 }
 
 static json_t *figure(double value) {
@@ -239,15 +259,16 @@ static json_t *figure(double value) {
 }
 
 static json_t *row_json(const qs_truth_row *row) {
-    return json_pack("{s:s,s:s,s:i,s:o,s:o,s:o,s:o,s:o}", "operator", row->name, "recipe", row->recipe, "seeds", row->seeds, "error2",
-                     figure(row->error2), "standard_error", figure(row->standard_error), "variance", figure(row->variance), "bias2",
-                     figure(row->bias2), "bias2_raw", figure(row->bias2_raw));
+    return json_pack("{s:s,s:s,s:i,s:o,s:o,s:o,s:o,s:o,s:[o,o]}", "operator", row->name, "recipe", row->recipe, "seeds", row->seeds,
+                     "error2", figure(row->error2), "standard_error", figure(row->standard_error), "variance", figure(row->variance),
+                     "bias2", figure(row->bias2), "bias2_raw", figure(row->bias2_raw), "halves", figure(row->half[0]),
+                     figure(row->half[1]));
 }
 
 static json_t *opinion_json(const comparison *one, const opinion *it) {
     json_t *value = json_object(), *recipes = json_object();
-    json_object_set_new(value, "indicator", json_string(it->indicator));
-    if (*it->convention) json_object_set_new(value, "convention", json_string(it->convention));
+    if (it != &one->half) json_object_set_new(value, "indicator", json_string(it->indicator));
+    if (it != &one->half && *it->convention) json_object_set_new(value, "convention", json_string(it->convention));
     for (int r = 1; r < one->recipes; r++)
         json_object_set_new(recipes, one->recipe[r].name, json_number(it->spearman[r - 1]));
     json_object_set_new(value, "recipes", recipes);
@@ -262,9 +283,10 @@ static qs_status ground_truth_json(const comparison *one) {
         json_array_append_new(rows, row_json(&one->truth.row[i]));
     for (int i = 0; i < one->opinions; i++)
         json_array_append_new(opinions, opinion_json(one, &one->opinion[i]));
-    return json_print(json_pack("{s:s,s:s,s:I,s:i,s:f,s:o,s:o}", "model", one->graph->name, "dataset", one->options->job.job.dataset,
-                                "batch", (json_int_t)one->truth.batch, "warm_up", one->truth.warm_up, "gradient_norm2",
-                                one->truth.gradient_norm2, "truth", rows, "spearman", opinions));
+    return json_print(json_pack("{s:s,s:s,s:I,s:i,s:i,s:f,s:o,s:o,s:o}", "model", one->graph->name, "dataset",
+                                one->options->job.job.dataset, "batch", (json_int_t)one->truth.batch, "batches", one->truth.batches,
+                                "warm_up", one->truth.warm_up, "gradient_norm2", one->truth.gradient_norm2, "truth", rows, "spearman",
+                                opinions, "halves", opinion_json(one, &one->half)));
 }
 
 /* A text as a field of CSV (RFC 4180): in quotes where a comma, a quote or a line's end is in it. */
@@ -319,6 +341,7 @@ static qs_status csv_write(const comparison *one, const char *path) {
 static void comparison_release(comparison *one) {
     for (int i = 0; i < MOST_INDICATORS; i++)
         free(one->opinion[i].omega);
+    free(one->half.omega);
     qs_truth_release(&one->truth);
     qs_graph_release(one->graph);
     if (!one->here.comm) qs_device_close(one->device);
@@ -340,7 +363,7 @@ static qs_status compare(comparison *one, int recipes, const qs_recipe *recipe, 
 
 qs_status ground_truth_run(ground_truth_options *options, const option_table *table, const qs_profile *profile, int recipes,
                            const qs_recipe *recipe, bool json) {
-    comparison one = {.options = options, .profile = profile};
+    comparison one = {.options = options, .profile = profile, .half = {.indicator = "truth", .convention = "one half by the other"}};
     if (!option_given(table, "dataset")) return qs_fail(QS_USAGE, "--ground-truth needs --dataset: the profile does not say what was seen");
     if (!option_given(table, "model")) options->job.model = profile->model;
     if (!option_given(table, "batch")) options->job.job.batch = profile->batch;

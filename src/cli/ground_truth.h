@@ -9,7 +9,7 @@ typedef struct ground_truth_options {
     job_options job;
     worker_options where;
     const char *class_name; /* of --cluster; NULL: its only class */
-    int seeds, warm_up;
+    int seeds, batches, warm_up;
     bool stochastic_floats;
     const char *out; /* NULL: nothing is written */
 } ground_truth_options;

@@ -132,8 +132,8 @@ typedef struct indicator_options {
 static const option_row option_rows[] = {
     {OPTION(indicator_options, profile, "profile", "FILE", "what qsync profile measured"), .usual = "required"},
     {OPTION(indicator_options, recipes, "recipes", "LIST", "comma-separated, highest first"), .standard = "fp32,bf16,int8/bf16"},
-    {OPTION(indicator_options, name, "indicator", "NAME", "qsync, random or hess"), .standard = "qsync"},
-    {OPTION(indicator_options, convention, "convention", "NAME", "how qsync forms omega"), .usual = "the best one measured"},
+    {OPTION(indicator_options, name, "indicator", "NAME", "qsync, measured, random or hess"), .standard = "qsync"},
+    {OPTION(indicator_options, convention, "convention", "NAME", "how qsync and measured form omega"), .usual = "the best one measured"},
     {OPTION(indicator_options, global_batch, "global-batch", "N", "samples of a step over all ranks"), .usual = "profiled batch × ranks",
      .minimum = 1},
     {OPTION(indicator_options, json, "json", NULL, "print JSON, also with omega of every iteration")},

@@ -69,7 +69,7 @@ static qs_status work_read(plan_work *work, const option_table *table) {
     QS_TRY(qs_cluster_read(work->cluster_file, &work->cluster));
     QS_TRY(qs_profile_read(work->profile_file, &work->profile));
     if (work->statistics_from) QS_TRY(statistics_take(work->statistics_from, &work->profile));
-    QS_TRY(statistics_check(&work->profile, work->options.indicator));
+    QS_TRY(statistics_check(&work->profile, work->options.indicator ? work->options.indicator : qs_indicator_default(&work->profile)));
     job_from_profile(&work->profile, table, &work->job);
     QS_TRY(assignment_options_finish(&work->assignment, work->planner, table, &work->options.assignment, &work->job));
     QS_TRY(job_options_finish(&work->job));
@@ -169,8 +169,10 @@ static const option_row option_rows[] = {
     {OPTION(plan_work, cluster_out, "cluster-out", "FILE", "write the cluster that remains, for training"), .needs = "drop-unhelpful"},
     {OPTION(plan_work, json, "json", NULL, "print the plan (the explanation, the differences) as JSON")},
     {OPTION(plan_work, planner, "planner", "NAME", NULL), .describe = planners_text, .standard = "qsync"},
-    {OPTION(plan_work, options.indicator, "indicator", "NAME", NULL), .describe = indicators_text, .standard = "qsync"},
-    {OPTION(plan_work, convention, "convention", "NAME", "how qsync forms omega (indicator --help)"), .usual = "the best one measured"},
+    {OPTION(plan_work, options.indicator, "indicator", "NAME", NULL), .describe = indicators_text,
+     .usual = "measured where the profile has that, else qsync"},
+    {OPTION(plan_work, convention, "convention", "NAME", "how qsync and measured form omega (indicator --help)"),
+     .usual = "the best one measured"},
     {OPTION(plan_work, options.tolerance, "tolerance", "X", "throughput given up at most, as a share"), .standard = "0.005"},
     {OPTION(plan_work, options.confidence, "confidence", "P",
             "probability with which T_min is kept, by the errors that the profile knows of itself; 0.5: predictions are believed"),

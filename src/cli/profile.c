@@ -152,8 +152,13 @@ static void profile_print(const qs_profile *profile, const char *out) {
     for (int i = 0; i < profile->collectives; i++)
         collective_print(&profile->collective[i]);
     profile_checks_print(profile);
-    printf("  statistics of %d operators over %d iterations at batch %lld\nwritten to %s\n", profile->statistics.operators,
-           profile->statistics.iterations, (long long)profile->statistics.batch, out);
+    const qs_statistics *statistics = &profile->statistics;
+    printf("  statistics of %d operators over %d iterations at batch %lld\n", statistics->operators, statistics->iterations,
+           (long long)statistics->batch);
+    if (statistics->noise.rows > 0)
+        printf("  noise of %d operators in recipes after %d iterations, in %d runs at batch %lld\n", statistics->noise.rows,
+               statistics->noise.iteration, statistics->noise.runs, (long long)statistics->noise.batch);
+    printf("written to %s\n", out);
 }
 
 static qs_status profile_out(const qs_profile *profile, const char *out, bool json) {
@@ -181,9 +186,10 @@ typedef struct profile_work {
     const char *check;
     profile_checks checks;
     const char *statistics_from; /* of --estimate */
+    const char *weights;         /* of --noise-only */
     char *partial;
     qs_profile old; /* of --class: what is in the file */
-    bool json, hessian, estimate;
+    bool json, hessian, estimate, noise_only;
 } profile_work;
 
 static qs_status context_read(profile_work *work) {
@@ -231,6 +237,9 @@ static const option_row option_rows[] = {
      .standard = "steps"},
     {OPTION(profile_work, options.statistics_iterations, "statistics-iterations", "N", "training iterations behind the statistics"),
      .standard = "50"},
+    {OPTION(profile_work, options.noise_runs, "noise-runs", "N",
+            "steps at half the batch with single operators lowered, for indicator measured; 0: none"),
+     .usual = "30 % of the others"},
     {OPTION(profile_work, options.conversion_seconds, "conversion-seconds", "S", "time for all fits of conversions together, about"),
      .standard = "7"},
     {OPTION(profile_work, batches, "batches", "LIST",
@@ -241,6 +250,11 @@ static const option_row option_rows[] = {
             "time these plans in turn with the profile's own, take no figure from them, and tell how well they are predicted"),
      .excludes = "class,estimate"},
     {OPTION(profile_work, hessian, "hessian", NULL, "also Hessian eigenvalues, which indicator hess needs (minutes)")},
+    {OPTION(profile_work, noise_only, "noise-only", NULL,
+            "measure nothing but the noise of single operators, anew, into the profile that is there"),
+     .excludes = "class,estimate,hessian,check,batches,recipes,fresh"},
+    {OPTION(profile_work, weights, "weights", "FILE", "at these weights of a training, or --statistics-iterations behind them (0)"),
+     .needs = "noise-only"},
     {OPTION(profile_work, class_name, "class", "NAME", "one process: this class of the cluster alone, put into the profile that is there"),
      .needs = "cluster"},
     {OPTION(profile_work, estimate, "estimate", NULL,
@@ -273,6 +287,7 @@ static qs_status work_read(profile_work *work, int argc, char **argv, bool *done
     OPTIONS_ADD(&table, option_rows, work);
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, done));
     if (*done) return QS_OK;
+    if (work->weights && !option_given(&table, "statistics-iterations")) options->statistics_iterations = 0;
     QS_TRY(context_read(work));
     work->where.class_name = work->class_name;
     if (work->estimate && !option_given(&table, "all-reduce")) work->job.all_reduce = "ring"; /* as libraries for GPUs do it */
@@ -310,6 +325,37 @@ static qs_status profile_keep(profile_work *work, qs_profile *profile) {
     if (work->old.classes == 0) return profile_out(profile, work->out, work->json);
     QS_TRY(class_put(&work->old, profile));
     return profile_out(&work->old, work->out, work->json);
+}
+
+/* The file as rank 0 has it, on all ranks. */
+static qs_status profile_share(const profile_work *work, const worker *here, qs_profile *out) {
+    char *text = NULL;
+    qs_status status = QS_OK;
+    if (worker_is_first(here)) {
+        status = qs_profile_read(work->out, out);
+        if (status == QS_OK) status = file_check(work->out, out, &work->job.job);
+        if (status == QS_OK) status = qs_profile_text(out, &text);
+    }
+    status = qs_comm_agree(here->comm, status);
+    if (status == QS_OK) status = qs_comm_broadcast_text(here->comm, &text, 0);
+    if (status == QS_OK && !worker_is_first(here)) status = qs_profile_parse(text, work->out, out);
+    free(text);
+    return qs_comm_agree(here->comm, status);
+}
+
+static qs_status noise_renewed(profile_work *work, const worker *here, qs_profile *profile) {
+    work->options.job = &work->job.job;
+    work->options.cluster = &here->cluster;
+    work->options.data_folder = work->job.data_folder;
+    work->options.progress = worker_is_first(here) ? progress : NULL;
+    QS_TRY(profile_share(work, here, profile));
+    QS_TRY(qs_profile_noise(&work->options, work->weights, here->device, here->comm, profile));
+    qs_status status = QS_OK;
+    if (worker_is_first(here)) {
+        progress_end();
+        status = profile_out(profile, work->out, work->json);
+    }
+    return qs_comm_agree(here->comm, status);
 }
 
 static qs_status profiled(profile_work *work, const worker *here, qs_profile *profile) {
@@ -418,7 +464,7 @@ qs_status verb_profile(int argc, char **argv) {
     if (done) return QS_OK;
     if (status == QS_OK && work.estimate) return estimated(&work);
     QS_TRY(worker_open(&work.where, status, &here));
-    status = profiled(&work, &here, &profile);
+    status = work.noise_only ? noise_renewed(&work, &here, &profile) : profiled(&work, &here, &profile);
     qs_profile_release(&profile);
     qs_profile_release(&work.old);
     profile_checks_release(&work.checks);

@@ -57,8 +57,9 @@ qs_status qs__candidate_batch_set(qs_candidate *candidate, int class_index, int6
                 one->adds = qs_hash(text, strlen(text), one->adds);
             }
         }
-    return qs_indicator_evaluate_each(candidate->options->indicator, candidate->options->convention, candidate->graph, candidate->profile,
-                                      batch, candidate->job->batch * qs_cluster_ranks(candidate->cluster), one->recipes, one->own,
+    const char *indicator = candidate->options->indicator ? candidate->options->indicator : qs_indicator_default(candidate->profile);
+    return qs_indicator_evaluate_each(indicator, candidate->options->convention, candidate->graph, candidate->profile, batch,
+                                      candidate->job->batch * qs_cluster_ranks(candidate->cluster), one->recipes, one->own,
                                       candidate->job->seed, one->omega);
 }
 

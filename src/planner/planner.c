@@ -28,8 +28,7 @@ const char *qs_planner_name_at(size_t index) {
 }
 
 void qs_plan_options_default(qs_plan_options *out) {
-    *out = (qs_plan_options){.indicator = "qsync",
-                             .convention = QS_CONVENTION_DEFAULT,
+    *out = (qs_plan_options){.convention = QS_CONVENTION_DEFAULT,
                              .tolerance = 0.005,
                              .confidence = 0.95,
                              .recompute = "no",

@@ -14,7 +14,7 @@
 #endif
 
 void qs_profile_options_default(qs_profile_options *out) {
-    *out = (qs_profile_options){.repetitions = 8, .conversion_seconds = 7, .statistics_iterations = 50};
+    *out = (qs_profile_options){.repetitions = 8, .conversion_seconds = 7, .statistics_iterations = 50, .noise_runs = -1};
 }
 
 /* ---- Conditions ---- */
@@ -180,6 +180,15 @@ static void conversions_keep(void *found) {
     qs__resume_save(found, QS__STAGE_PLANS);
 }
 
+/* Runs of half a batch for the noise of single operators: those asked for, or what makes up the stated part of the steps that are taken at
+ * least. The program's own models cannot be opened again for them. */
+static int noise_runs(const qs_profile_options *options, int plans) {
+    static const double part = 0.3;
+    if (options->graph || options->statistics_iterations == 0) return 0;
+    if (options->noise_runs >= 0) return options->noise_runs;
+    return (int)(part * (2.0 * plans * options->repetitions + options->statistics_iterations));
+}
+
 /* Each stage that no earlier run has finished. */
 static qs_status stages_run(const qs__setting *setting, const qs__mixes *mixes, qs__found *found) {
     qs__stage done;
@@ -199,7 +208,7 @@ static qs_status stages_run(const qs__setting *setting, const qs__mixes *mixes, 
         qs__resume_save(found, QS__STAGE_COLLECTIVES);
     }
     if (done < QS__STAGE_STATISTICS) {
-        QS_TRY(qs__statistics_measure(setting, &found->all->statistics));
+        QS_TRY(qs__statistics_measure(setting, noise_runs(setting->options, found->figures->quality.plans), &found->all->statistics));
         qs__resume_save(found, QS__STAGE_STATISTICS);
     }
     return QS_OK;

@@ -43,8 +43,8 @@ static qs_status step_run(qs__probe *probe, uint64_t seed, int64_t step, double 
                    probe->job.rate.base);
 }
 
-qs_status qs__probe_gradient(qs__probe *probe, uint64_t seed, const float **out) {
-    QS_TRY(step_run(probe, seed, probe->at, 0));
+qs_status qs__probe_gradient(qs__probe *probe, uint64_t seed, int64_t batch, const float **out) {
+    QS_TRY(step_run(probe, seed, batch, 0));
     *out = probe->gradient;
     return qs_executor_read(probe->executor, probe->schedule->gradients, 0,
                             (size_t)probe->graph->trained_elements * sizeof *probe->gradient, probe->gradient);
@@ -124,8 +124,8 @@ static qs_status train(qs__probe *probe, int warm_up) {
                             probe->weights);
 }
 
-qs_status qs__probe_start(const qs_job *job, const qs_format *half, const char *data_folder, int warm_up, qs_device *device,
-                          qs__probe *out) {
+qs_status qs__probe_start(const qs_job *job, const qs_format *half, const char *data_folder, int warm_up, const float *weights,
+                          qs_device *device, qs__probe *out) {
     if (warm_up < 0) return qs_fail(QS_USAGE, "warm-up of %d iterations: at least 0", warm_up);
     if (job->batch < 1) return qs_fail(QS_USAGE, "batch %lld: at least 1", (long long)job->batch);
     qs_data_description set;
@@ -141,6 +141,8 @@ qs_status qs__probe_start(const qs_job *job, const qs_format *half, const char *
     QS_TRY(qs_model_open(job->model, &set.samples, &out->graph));
     QS_TRY(data_load(out, data_folder));
     QS_TRY(model_start(out));
+    if (weights) memcpy(out->weights, weights, (size_t)out->graph->trained_elements * sizeof *weights);
+    if (warm_up == 0) return QS_OK;
     return qs_fail_within(train(out, warm_up), "%s at batch %lld", job->model, (long long)out->batch);
 }
 

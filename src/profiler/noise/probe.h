@@ -28,16 +28,16 @@ typedef struct qs__probe {
 
 /* Samples of a run for a job's local batch: half of it, as in statistics. */
 int64_t qs__probe_batch(int64_t batch);
-/* Trains for so many iterations; every 1/warm_up of it is told. Release also after a failure. */
-qs_status qs__probe_start(const qs_job *job, const qs_format *half, const char *data_folder, int warm_up, qs_device *device,
-                          qs__probe *out);
+/* Trains for so many iterations from `weights` on (trained elements; NULL: those of the job's seed). Release also after a failure. */
+qs_status qs__probe_start(const qs_job *job, const qs_format *half, const char *data_folder, int warm_up, const float *weights,
+                          qs_device *device, qs__probe *out);
 void qs__probe_release(qs__probe *probe);
 /* Lowers with probe->recipe and puts the trained weights in. */
 qs_status qs__probe_program(qs__probe *probe);
 /* Sets `count` master weights of the program at hand from `first` on: the next gradient is taken there. */
 qs_status qs__probe_weights_set(const qs__probe *probe, int64_t first, int64_t count, const float *values);
-/* Gradient of the mean loss at the fixed batch, flat, scaled by the job's loss scale, until the next call; QS_NUMERIC when the loss is not
- * finite. `seed` keys the rounding. */
-qs_status qs__probe_gradient(qs__probe *probe, uint64_t seed, const float **out);
+/* Gradient of the mean loss at a batch of the training's order (probe->at: the fixed one), flat, scaled by the job's loss scale, until the
+ * next call; QS_NUMERIC when the loss is not finite. `seed` keys the rounding. */
+qs_status qs__probe_gradient(qs__probe *probe, uint64_t seed, int64_t batch, const float **out);
 
 #endif

@@ -3,6 +3,7 @@
  * and output gradient of every adjustable operator in the first iterations of a real fp32 training at half the local batch. Figures are
  * means over ranks, extrema those of all ranks; the loss scale is divided out of gradients. */
 #include "noise/statistics.h"
+#include "noise/measured.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -239,7 +240,15 @@ static void collection_end(collection *one) {
     free(one->histogram);
 }
 
-qs_status qs__statistics_measure(const qs__setting *setting, qs_statistics *out) {
+/* The weights that the training reached. */
+static qs_status weights_take(const collection *one, float **out) {
+    const size_t elements = (size_t)one->graph->trained_elements;
+    QS_TRY(qs_allocate(elements, sizeof **out, out));
+    return qs_executor_read(one->executor, one->schedule->masters, 0, elements * sizeof **out, *out);
+}
+
+qs_status qs__statistics_measure(const qs__setting *setting, int noise_runs, qs_statistics *out) {
+    float *weights = NULL;
     const int64_t batch = setting->job->batch < LEAST_BATCH ? setting->job->batch : setting->job->batch / 2;
     const int64_t global = setting->ranks * setting->job->batch;
     collection one = {.setting = setting,
@@ -254,6 +263,12 @@ qs_status qs__statistics_measure(const qs__setting *setting, qs_statistics *out)
         status = iteration_run(&one, i);
     }
     if (status == QS_OK && out->iterations > 0) status = histograms_keep(&one);
+    if (status == QS_OK && noise_runs > 0) status = qs_comm_agree(setting->comm, weights_take(&one, &weights));
     collection_end(&one);
+    if (status == QS_OK && noise_runs > 0) {
+        out->noise.iteration = out->iterations;
+        status = qs__noise_measure(setting, out, &(qs__noise_order){.weights = weights, .runs = noise_runs}, &out->noise);
+    }
+    free(weights);
     return status;
 }

@@ -5,7 +5,8 @@
 
 #include "../setting.h"
 
-/* Collective. out is released with the profile that it is of, also after a failure. */
-qs_status qs__statistics_measure(const qs__setting *setting, qs_statistics *out);
+/* Collective; with the noise of single operators at its end, in at most noise_runs runs (0: none). out is released with the profile that it
+ * is of, also after a failure. */
+qs_status qs__statistics_measure(const qs__setting *setting, int noise_runs, qs_statistics *out);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Monte-Carlo ground truth (docs/method.md §3.8): one operator alone in a recipe, many seeds, and what that does to the whole gradient.
- * Sums run along with the seeds (Welford), so that one mean gradient is all that is kept beside the fp32 one. */
+ * Sums run along with the seeds (Welford), so that one mean error is all that is kept beside the fp32 gradient of each batch. */
 #include "noise/probe.h"
 
 #include <math.h>
@@ -15,7 +15,8 @@ typedef struct measurement {
     qs_recipe *recipe;
     int recipes, adjustable;
     int64_t elements;
-    double *reference, *mean; /* (elements) gradients without the loss scale */
+    float *reference; /* (batches × elements) fp32 gradients, with the loss scale */
+    double *mean;     /* (elements) of g - g_fp32 over seeds */
     qs_truth *out;
 } measurement;
 
@@ -23,30 +24,30 @@ typedef struct measurement {
 
 typedef struct sums {
     int seeds;
-    double deviation2;              /* Σ over elements of the sum of squared deviations from the mean */
+    double deviation2;              /* Σ over elements of the sum of squared deviations from the mean error */
     double error2_sum, error2_sum2; /* of ‖g - g_fp32‖² over seeds */
+    double half_sum[2];             /* of those in the first half of all seeds, and in the second */
 } sums;
 
-static void gradient_add(const measurement *one, const float *gradient, sums *into) {
+static void gradient_add(const measurement *one, const float *gradient, const float *reference, int half, sums *into) {
     const double unscale = 1 / one->probe.job.loss_scale, share = 1.0 / ++into->seeds;
     double deviation2 = 0, error2 = 0;
     for (int64_t i = 0; i < one->elements; i++) {
-        const double value = (double)gradient[i] * unscale, before = value - one->mean[i], error = value - one->reference[i];
+        const double error = ((double)gradient[i] - (double)reference[i]) * unscale, before = error - one->mean[i];
         one->mean[i] += before * share;
-        deviation2 += before * (value - one->mean[i]);
+        deviation2 += before * (error - one->mean[i]);
         error2 += error * error;
     }
     into->deviation2 += deviation2;
     into->error2_sum += error2;
     into->error2_sum2 += error2 * error2;
+    into->half_sum[half] += error2;
 }
 
 static double mean_error2(const measurement *one) {
     double sum = 0;
-    for (int64_t i = 0; i < one->elements; i++) {
-        const double error = one->mean[i] - one->reference[i];
-        sum += error * error;
-    }
+    for (int64_t i = 0; i < one->elements; i++)
+        sum += one->mean[i] * one->mean[i];
     return sum;
 }
 
@@ -58,6 +59,8 @@ static void row_fill(const measurement *one, const sums *from, qs_truth_row *out
     out->bias2_raw = mean_error2(one) - out->variance / seeds;
     out->bias2 = fmax(out->bias2_raw, 0);
     out->standard_error = sqrt(fmax(from->error2_sum2 / seeds - out->error2 * out->error2, 0) / (seeds - 1));
+    for (int half = 0; half < 2; half++)
+        out->half[half] = isfinite(out->error2) ? from->half_sum[half] / (half == 0 ? seeds / 2 : seeds - seeds / 2) : INFINITY;
     if (!isfinite(out->error2)) out->error2 = out->variance = out->bias2 = out->bias2_raw = out->standard_error = INFINITY;
 }
 
@@ -73,17 +76,20 @@ static bool draws(const qs_recipe *recipe) {
 /* A loss or gradient that leaves the format's range is an answer, not a failure. */
 static qs_status seeds_run(measurement *one, const qs_recipe *recipe, qs_truth_row *row) {
     sums all = {0};
-    const int seeds = draws(recipe) ? one->options->seeds : EQUAL_SEEDS;
+    const int batches = one->options->batches;
+    const int seeds = draws(recipe) ? one->options->seeds : batches > 1 ? batches : EQUAL_SEEDS;
     memset(one->mean, 0, (size_t)one->elements * sizeof *one->mean);
     for (int s = 0; s < seeds; s++) {
         const float *gradient;
-        const qs_status status = qs__probe_gradient(&one->probe, qs_random_key(one->probe.job.seed, (uint64_t)s, 0, 1), &gradient);
+        const int batch = s * batches / seeds;
+        const qs_status status =
+            qs__probe_gradient(&one->probe, qs_random_key(one->probe.job.seed, (uint64_t)s, 0, 1), one->probe.at + batch, &gradient);
         if (status == QS_NUMERIC) {
             all = (sums){.seeds = seeds, .error2_sum = INFINITY};
             break;
         }
         QS_TRY(status);
-        gradient_add(one, gradient, &all);
+        gradient_add(one, gradient, one->reference + batch * one->elements, s >= seeds / 2, &all);
     }
     row_fill(one, &all, row);
     return QS_OK;
@@ -123,13 +129,17 @@ static qs_status rows_measure(measurement *one) {
     return QS_OK;
 }
 
-static qs_status reference_take(measurement *one) {
-    const float *gradient;
+static qs_status references_take(measurement *one) {
+    const int batches = one->options->batches;
     QS_TRY(qs__probe_program(&one->probe));
-    QS_TRY(qs__probe_gradient(&one->probe, one->probe.job.seed, &gradient));
-    for (int64_t i = 0; i < one->elements; i++) {
-        one->reference[i] = (double)gradient[i] / one->probe.job.loss_scale;
-        one->out->gradient_norm2 += one->reference[i] * one->reference[i];
+    for (int b = 0; b < batches; b++) {
+        const float *gradient;
+        double norm2 = 0;
+        QS_TRY(qs__probe_gradient(&one->probe, one->probe.job.seed, one->probe.at + b, &gradient));
+        memcpy(one->reference + b * one->elements, gradient, (size_t)one->elements * sizeof *gradient);
+        for (int64_t i = 0; i < one->elements; i++)
+            norm2 += (double)gradient[i] * (double)gradient[i];
+        one->out->gradient_norm2 += norm2 / (one->probe.job.loss_scale * one->probe.job.loss_scale) / batches;
     }
     if (isfinite(one->out->gradient_norm2)) return QS_OK;
     return qs_fail(QS_NUMERIC, "the fp32 gradient is not finite: lower the learning rate (%g)", one->probe.job.rate.base);
@@ -167,24 +177,29 @@ static qs_status recipes_take(measurement *one) {
 static qs_status measure(measurement *one, qs_device *device) {
     const qs_truth_options *options = one->options;
     if (options->seeds < 2) return qs_fail(QS_USAGE, "seeds %d: a variance needs at least 2", options->seeds);
+    if (options->batches < 1 || options->batches > options->seeds)
+        return qs_fail(QS_USAGE, "batches %d: from 1 to the number of seeds (%d), which are dealt to them", options->batches,
+                       options->seeds);
     QS_TRY(recipes_take(one));
     progress_tell(one, 0, "warm-up");
-    QS_TRY(qs__probe_start(options->job, qs_class_half(options->class_), options->data_folder, options->warm_up, device, &one->probe));
+    QS_TRY(
+        qs__probe_start(options->job, qs_class_half(options->class_), options->data_folder, options->warm_up, NULL, device, &one->probe));
     const qs_graph *graph = one->probe.graph;
     for (int n = graph->samples.inputs; n < graph->nodes; n++)
         one->adjustable += graph->node[n].op->kind == QS_ADJUSTABLE;
     one->elements = graph->trained_elements;
     one->out->batch = one->probe.batch;
+    one->out->batches = options->batches;
     one->out->warm_up = options->warm_up;
-    QS_TRY(qs_allocate((size_t)one->elements, sizeof *one->reference, &one->reference));
+    QS_TRY(qs_allocate((size_t)(one->elements * options->batches), sizeof *one->reference, &one->reference));
     QS_TRY(qs_allocate((size_t)one->elements, sizeof *one->mean, &one->mean));
     QS_TRY(qs_allocate((size_t)(one->adjustable * one->recipes), sizeof *one->out->row, &one->out->row));
-    QS_TRY(reference_take(one));
+    QS_TRY(references_take(one));
     return rows_measure(one);
 }
 
 void qs_truth_options_default(qs_truth_options *out) {
-    *out = (qs_truth_options){.warm_up = 20, .seeds = 16};
+    *out = (qs_truth_options){.warm_up = 20, .seeds = 16, .batches = 1};
 }
 
 qs_status qs_truth_measure(const qs_truth_options *options, qs_device *device, qs_truth *out) {

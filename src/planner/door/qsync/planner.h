@@ -24,8 +24,8 @@ typedef struct qs_assignment_options {
 } qs_assignment_options;
 
 typedef struct qs_plan_options {
-    const char *indicator;    /* "qsync" */
-    qs_convention convention; /* how that one forms Ω: QS_CONVENTION_DEFAULT */
+    const char *indicator;    /* NULL: qs_indicator_default of the profile */
+    qs_convention convention; /* how qsync and measured form Ω: QS_CONVENTION_DEFAULT */
     double tolerance;         /* throughput may fall below T_min by this share of it: 0.005 */
     double confidence;        /* with which T_min is kept (below): 0.95; 0.5: predictions are believed */
     bool until_fits;          /* `uniform`: lower only until memory fits, as the paper's text says */

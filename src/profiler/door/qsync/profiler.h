@@ -44,6 +44,7 @@ typedef struct qs_profile_options {
     qs_context context;                /* QS_CONTEXT_STEPS */
     double conversion_seconds;         /* about so long for all conversion fits together: 7 */
     int statistics_iterations;         /* 50 (docs/method.md §3.6), at half batch: a real fp32 training over all ranks; 0: none */
+    int noise_runs;                    /* -1; of single operators for indicator `measured`, on each class: 0 none, -1 see below */
     int batches;                       /* 0; local batches to time steps at beside the job's, for plans with unequal ones */
     int64_t batch[QS_PROFILE_BATCHES];
     int recipes; /* 0; whose kernels and conversions are measured beside those of the class's recipes: for plans by hand */
@@ -71,6 +72,12 @@ QS_API qs_status qs_profile_measure(const qs_profile_options *options, qs_device
  * as if all had it, one batch after the other: a machine whose pace changes meanwhile bends the lines. Each takes about as long as the
  * job's own and is measured anew after an interruption. QS_USAGE for a batch below 1, or twice the same. */
 
+/* Noise of single operators (docs/method.md §3.10). Behind the statistics, at the weights that their training reached, single operators are
+ * lowered to single recipes in steps at half the batch, each compared with the fp32 gradient of the same samples: on the first rank of each
+ * class in the recipes that no class before has. -1: as many as make up 30 % of the steps that are timed at least (plans × repetitions, as
+ * twice as many half ones, and the statistics'), so their number does not depend on times. A run goes where the order of two candidates is
+ * least certain; less are made when the order is. None without statistics, and of a model of the program's own. */
+
 /* Several lengths. With job->lengths the plans are timed at each of them, with samples that have it, and kernels have rows for all; the
  * profile says how many training samples have each. Statistics, conversions, overheads and what a process holds are those of the longest.
  * QS_UNSUPPORTED together with batches or checks; QS_USAGE for a length that no sample is short enough for. */
@@ -92,21 +99,24 @@ QS_API void qs_profile_partial_remove(const qs_profile_options *options);
 
 /* What lowering one operator alone, all others fp32, does to the whole gradient: of the mean loss of a fixed batch (half the job's, as in
  * statistics), at the weights that a short fp32 training on this one process reached. The truth is error2, the gradient's second moment
- * about the fp32 one, = variance + bias2_raw. Recipes that draw nothing (floats round to nearest) have variance 0 and are run twice. */
+ * about the fp32 one, = variance + bias2_raw. Recipes that draw nothing (floats round to nearest) have variance 0 and are run twice.
+ * Over several batches, each seed's gradient is compared with the fp32 one of the same samples, and the error takes the gradient's place in
+ * variance and bias; recipes that draw nothing are run once on each. */
 typedef struct qs_truth_row {
     char name[QS_NAME], recipe[QS_NAME];
-    int node, seeds;       /* graph node; runs that were made */
-    double variance;       /* Σ over elements of the unbiased sample variance over seeds */
-    double bias2_raw;      /* ‖mean - g_fp32‖² - variance/seeds: unbiased, so it may be negative */
-    double bias2;          /* the same, 0 at least */
-    double error2;         /* mean of ‖g - g_fp32‖² */
-    double standard_error; /* of error2 over seeds. All five INFINITY: loss or gradient left the range of a format */
+    int node, seeds;  /* graph node; runs that were made */
+    double variance;  /* Σ over elements of the unbiased sample variance over seeds */
+    double bias2_raw; /* ‖mean - g_fp32‖² - variance/seeds: unbiased, so it may be negative */
+    double bias2;     /* the same, 0 at least */
+    double error2;    /* mean of ‖g - g_fp32‖² */
+    double half[2];   /* the same over the first half of the seeds, and over the second: other draws and, of two batches or more, samples */
+    double standard_error; /* of error2 over seeds. All INFINITY: loss or gradient left the range of a format */
 } qs_truth_row;
 
 typedef struct qs_truth {
-    int64_t batch;         /* samples of the fixed batch */
-    int warm_up;           /* training iterations before it */
-    double gradient_norm2; /* of the fp32 gradient */
+    int64_t batch;         /* samples of a batch */
+    int batches, warm_up;  /* training iterations before them */
+    double gradient_norm2; /* of the fp32 gradient, mean over batches */
     int rows;
     qs_truth_row *row; /* operators in graph order, their recipes in the order given */
 } qs_truth;
@@ -117,6 +127,7 @@ typedef struct qs_truth_options {
     const char *data_folder;
     int warm_up; /* 20 training iterations at the statistics' batch */
     int seeds;   /* 16; at least 2 */
+    int batches; /* 1: the fixed batch; so many from it on, to which seeds are dealt evenly in order */
     int recipes;
     const qs_recipe *recipe; /* recipes 0: all of the class below fp32 */
     bool stochastic_floats;  /* float quantizers round stochastically, as Propositions 1 and 2 want it; kernels' own outputs stay nearest */
@@ -125,11 +136,20 @@ typedef struct qs_truth_options {
 } qs_truth_options;
 QS_API void qs_truth_options_default(qs_truth_options *out);
 /* One process; no communicator. Dropout is switched off (seeds would change its masks). fp32 against itself gives exactly 0.
- * Memory: the arena, and 20 bytes a trained element. QS_NUMERIC when the fp32 training diverges. Release with qs_truth_release. */
+ * Memory: the arena, and 16 bytes a trained element and 4 more for
+ * each batch. QS_NUMERIC when the fp32 training diverges. Release with qs_truth_release. */
 QS_API qs_status qs_truth_measure(const qs_truth_options *options, qs_device *device, qs_truth *out);
 QS_API void qs_truth_release(qs_truth *truth);
 /* What `stochastic_floats` does: every quantizer to a float format below fp32 rounds stochastically. */
 QS_API void qs_recipe_floats_stochastic(qs_recipe *recipe);
+
+/* ---- Noise of single operators, of indicator `measured` (docs/method.md §3.10) ------------------------------------------ */
+
+/* Measures it anew, into a profile with statistics: at the weights that options->statistics_iterations iterations of fp32 training lead to
+ * (each class's first rank trains by itself), from those of a file on (qs_weights_read; NULL: of the job's seed). noise_runs -1: three for
+ * each operator and recipe. Collective; `profile` is the same on all ranks, and all of them get what was measured. */
+QS_API qs_status qs_profile_noise(const qs_profile_options *options, const char *weights_file, qs_device *device, qs_comm *comm,
+                                  qs_profile *profile);
 
 /* ---- Hessian eigenvalues, of indicator `hess` (docs/method.md §3.9) ----------------------------------------------- */
 
