@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A profile's figures for steps: kernel facts for lowering without a device; microseconds, by rows for kernels and by fits for conversions;
- * what a kernel's place in the schedule adds (bytes that it finds cold there, more or fewer than at the places where it was measured); and
- * what a step takes while the other ranks of a host wait. */
+ * what a kernel's place in the schedule adds (bytes that it finds cold there, more or fewer than at the places where it was measured); what
+ * a step takes in a recording of the device, and while the other ranks of a host wait. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "qsync/costmodel.h"
+#include "costmodel_internal.h"
 
 /* ---- Kernel facts ------------------------------------------------------------------------------------------------------------------ */
 
@@ -155,6 +155,43 @@ qs_status qs_cost_schedule(const qs_class_profile *profile, const qs_schedule *s
     return status;
 }
 
+/* ---- In recordings of the device -------------------------------------------------------------------------------------------------- */
+
+qs_cost_options qs_cost_options_of(const qs_cost_options *options, const qs_class *class_) {
+    qs_cost_options own = options ? *options : (qs_cost_options){0};
+    own.start = (qs_start)class_->cuda_record;
+    return own;
+}
+
+double qs__step_recorded(const qs_class_profile *profile, const qs_step *step, double us) {
+    if (step->conversion) {
+        const qs_conversion_cost *row = qs_cost_conversion(profile, &step->case_);
+        if (row && row->recorded > 0) return us * row->recorded;
+    } else {
+        const qs_kernel_cost *row = qs_class_profile_kernel(profile, step->case_text);
+        if (row && row->us_recorded > 0 && row->us > 0) return us * (row->us_recorded / row->us);
+    }
+    return us * profile->recorded;
+}
+
+bool qs__is_recorded(const qs_class_profile *profile, qs_start start, double one_by_one_us, double recorded_us) {
+    if (profile->recorded == 0 || start == QS_START_ONE_BY_ONE) return false;
+    return start == QS_START_RECORDED || recorded_us < one_by_one_us;
+}
+
+bool qs_cost_schedule_recorded(const qs_class_profile *profile, const qs_schedule *schedule, const qs_cost_options *options, double *us) {
+    double one_by_one = 0, recorded = 0;
+    if (profile->recorded == 0) return false;
+    for (int s = 0; s < schedule->steps; s++) {
+        one_by_one += us[s];
+        recorded += us[s] > 0 ? qs__step_recorded(profile, &schedule->step[s], us[s]) : 0;
+    }
+    if (!qs__is_recorded(profile, options ? options->start : QS_START_FASTER, one_by_one, recorded)) return false;
+    for (int s = 0; s < schedule->steps; s++)
+        if (us[s] > 0) us[s] = qs__step_recorded(profile, &schedule->step[s], us[s]);
+    return true;
+}
+
 /* ---- While the other ranks of a host wait ---------------------------------------------------------------------------------------- */
 
 /* `us`, by the share that rows and fits hold. */
@@ -186,6 +223,7 @@ bool qs_cost_schedule_alone(const qs_class_profile *profile, const qs_schedule *
 qs_status qs_cost_step_least(const qs_class_profile *profile, const qs_step *step, double *us) {
     QS_TRY(qs_cost_step(profile, step, us));
     if (profile->cache_bytes > 0) place_adjust(profile, step, 0, us);
+    if (profile->recorded > 0 && *us > 0) *us = fmin(*us, qs__step_recorded(profile, step, *us));
     const double alone = step_alone(profile, step, *us);
     if (alone < *us) *us = alone;
     return QS_OK;

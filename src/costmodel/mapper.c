@@ -1,25 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The cost mapper (Algorithm 1, docs/method.md §4.5): the microseconds of a schedule that changes operator by operator. Costs of cases are
  * asked once; sums of segments stand in a tree that is summed in a fixed order, so that they depend on the present steps alone and never
- * drift. */
+ * drift. All is there in both ways in which steps are started; what is told is of the one that they would be started in now. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "qsync/costmodel.h"
+#include "costmodel_internal.h"
+
+typedef struct price {
+    double us, recorded_us; /* by itself, and in a recording */
+} price;
 
 struct qs_cost_mapper {
     const qs_class_profile *profile;
     qs_cost_options options;
     qs_schedule_draft *draft;
     size_t capacity;
-    double *case_us; /* (cases × 2) as kernel and as conversion; 0: not asked yet */
+    price *case_price; /* (cases × 2) as kernel and as conversion; us 0: not asked yet */
     int leaves;
-    double *sum;     /* (leaves × 2) microseconds below a place of the tree */
-    double *changed; /* (segments) new sums of a change, before it is known that all have costs */
-    int *ready;      /* (buckets) the segment in which the all-reduce may start */
+    price *sum;     /* (leaves × 2) below a place of the tree */
+    price *changed; /* (segments) new sums of a change, before it is known that all have costs */
+    int *ready;     /* (buckets) the segment in which the all-reduce may start */
 };
 
-static qs_status case_price(qs_cost_mapper *one, const qs_draft_step *from, double *us) {
+static void price_add(price *sum, price more) {
+    sum->us += more.us;
+    sum->recorded_us += more.recorded_us;
+}
+
+static double us_of(price one, bool recorded) {
+    return recorded ? one.recorded_us : one.us;
+}
+
+static qs_status case_ask(qs_cost_mapper *one, const qs_draft_step *from, price *out) {
     qs_step step = {.kind = from->kind,
                     .phase = from->phase,
                     .node = from->node,
@@ -29,27 +42,29 @@ static qs_status case_price(qs_cost_mapper *one, const qs_draft_step *from, doub
                     .case_text = from->case_->text,
                     .conversion = from->conversion};
     memcpy(step.kernel, from->case_->row.kernel, sizeof step.kernel);
-    return qs_cost_step(one->profile, &step, us);
-}
-
-static qs_status step_price(qs_cost_mapper *one, const qs_draft_step *step, double *us) {
-    *us = 0;
-    if (step->kind != QS_STEP_KERNEL || (one->options.no_casts && step->conversion)) return QS_OK;
-    const size_t at = (size_t)step->case_->index * 2 + step->conversion;
-    QS_TRY(qs_grow(&one->case_us, &one->capacity, at + 1, sizeof *one->case_us));
-    if (one->case_us[at] == 0) QS_TRY(case_price(one, step, &one->case_us[at]));
-    *us = one->case_us[at];
+    QS_TRY(qs_cost_step(one->profile, &step, &out->us));
+    out->recorded_us = qs__step_recorded(one->profile, &step, out->us);
     return QS_OK;
 }
 
-static qs_status segment_price(qs_cost_mapper *one, int segment, double *out) {
+static qs_status step_price(qs_cost_mapper *one, const qs_draft_step *step, price *out) {
+    *out = (price){0};
+    if (step->kind != QS_STEP_KERNEL || (one->options.no_casts && step->conversion)) return QS_OK;
+    const size_t at = (size_t)step->case_->index * 2 + step->conversion;
+    QS_TRY(qs_grow(&one->case_price, &one->capacity, at + 1, sizeof *one->case_price));
+    if (one->case_price[at].us == 0) QS_TRY(case_ask(one, step, &one->case_price[at]));
+    *out = one->case_price[at];
+    return QS_OK;
+}
+
+static qs_status segment_price(qs_cost_mapper *one, int segment, price *out) {
     const qs_draft_step *step = NULL;
     const int steps = qs_schedule_draft_steps(one->draft, segment, &step);
-    double sum = 0;
+    price sum = {0};
     for (int s = 0; s < steps; s++) {
-        double us = 0;
-        QS_TRY(step_price(one, &step[s], &us));
-        sum += us;
+        price more;
+        QS_TRY(step_price(one, &step[s], &more));
+        price_add(&sum, more);
     }
     *out = sum;
     return QS_OK;
@@ -57,22 +72,26 @@ static qs_status segment_price(qs_cost_mapper *one, int segment, double *out) {
 
 /* ---- The tree of sums ---- */
 
-static void sum_set(qs_cost_mapper *one, int segment, double us) {
+static void sum_make(qs_cost_mapper *one, int place) {
+    one->sum[place] = one->sum[2 * place];
+    price_add(&one->sum[place], one->sum[2 * place + 1]);
+}
+
+static void sum_set(qs_cost_mapper *one, int segment, price sum) {
     int place = segment + one->leaves;
-    one->sum[place] = us;
-    while (place > 1) {
-        place /= 2;
-        one->sum[place] = one->sum[2 * place] + one->sum[2 * place + 1];
-    }
+    one->sum[place] = sum;
+    while (place > 1)
+        sum_make(one, place /= 2);
 }
 
 /* Of segments first .. end - 1. */
 static double sum_between(const qs_cost_mapper *one, int first, int end) {
+    const bool recorded = qs_cost_mapper_recorded(one);
     double left = 0, right = 0;
     int from = first + one->leaves, to = end + one->leaves;
     for (; from < to; from /= 2, to /= 2) {
-        if (from % 2) left += one->sum[from++];
-        if (to % 2) right = one->sum[--to] + right;
+        if (from % 2) left += us_of(one->sum[from++], recorded);
+        if (to % 2) right = us_of(one->sum[--to], recorded) + right;
     }
     return left + right;
 }
@@ -98,7 +117,7 @@ static qs_status mapper_fill(qs_cost_mapper *one) {
     for (int segment = 0; segment < segments; segment++)
         QS_TRY(segment_price(one, segment, &one->sum[segment + one->leaves]));
     for (int place = one->leaves - 1; place > 0; place--)
-        one->sum[place] = one->sum[2 * place] + one->sum[2 * place + 1];
+        sum_make(one, place);
     ready_find(one);
     return QS_OK;
 }
@@ -122,7 +141,7 @@ done:
 void qs_cost_mapper_release(qs_cost_mapper *mapper) {
     if (!mapper) return;
     qs_schedule_draft_release(mapper->draft);
-    free(mapper->case_us);
+    free(mapper->case_price);
     free(mapper->sum);
     free(mapper->changed);
     free(mapper->ready);
@@ -168,8 +187,12 @@ const qs_schedule_draft *qs_cost_mapper_draft(const qs_cost_mapper *mapper) {
     return mapper->draft;
 }
 
+bool qs_cost_mapper_recorded(const qs_cost_mapper *mapper) {
+    return qs__is_recorded(mapper->profile, mapper->options.start, mapper->sum[1].us, mapper->sum[1].recorded_us);
+}
+
 double qs_cost_mapper_us(const qs_cost_mapper *mapper) {
-    return mapper->sum[1];
+    return us_of(mapper->sum[1], qs_cost_mapper_recorded(mapper));
 }
 
 double qs_cost_mapper_phase_us(const qs_cost_mapper *mapper, qs_phase phase) {
@@ -178,28 +201,29 @@ double qs_cost_mapper_phase_us(const qs_cost_mapper *mapper, qs_phase phase) {
     return phase == QS_FORWARD ? sum_between(mapper, 0, nodes) : sum_between(mapper, nodes, 2 * nodes);
 }
 
-static double known_us(const qs_cost_mapper *one, const qs_draft_step *step) {
+static double known_us(const qs_cost_mapper *one, const qs_draft_step *step, bool recorded) {
     if (step->kind != QS_STEP_KERNEL || (one->options.no_casts && step->conversion)) return 0;
-    return one->case_us[step->case_->index * 2 + step->conversion];
+    return us_of(one->case_price[step->case_->index * 2 + step->conversion], recorded);
 }
 
 void qs_cost_mapper_ready(const qs_cost_mapper *mapper, double *us) {
+    const bool recorded = qs_cost_mapper_recorded(mapper);
     for (int b = 0; b < qs_schedule_draft_buckets(mapper->draft); b++) {
         const qs_draft_step *step = NULL;
         const int segment = mapper->ready[b], steps = qs_schedule_draft_steps(mapper->draft, segment, &step);
         us[b] = sum_between(mapper, 0, segment);
         for (int s = 0; s < steps && !(step[s].kind == QS_STEP_REDUCE_START && step[s].bucket == b); s++)
-            us[b] += known_us(mapper, &step[s]);
+            us[b] += known_us(mapper, &step[s], recorded);
     }
 }
 
-int qs_cost_mapper_steps(const qs_cost_mapper *mapper, double *us) {
+int qs_cost_mapper_steps(const qs_cost_mapper *mapper, bool recorded, double *us) {
     int count = 0;
     for (int segment = 0; segment < qs_schedule_draft_segments(mapper->draft); segment++) {
         const qs_draft_step *step = NULL;
         const int steps = qs_schedule_draft_steps(mapper->draft, segment, &step);
         for (int s = 0; us && s < steps; s++)
-            us[count + s] = known_us(mapper, &step[s]);
+            us[count + s] = known_us(mapper, &step[s], recorded);
         count += steps;
     }
     return count;

@@ -72,6 +72,7 @@ done:
 static qs_status schedule_measure(const qs_candidate *candidate, int c, double *bytes, double *us) {
     const qs_lowering lowering = qs__candidate_lowering(candidate, c);
     const qs_class_profile *profile = lowering.context;
+    const qs_cost_options costs = qs_cost_options_of(&candidate->costs, &candidate->cluster->class_[c]);
     qs_schedule *schedule = NULL;
     double *step_us = NULL;
     int forward = 0;
@@ -79,7 +80,8 @@ static qs_status schedule_measure(const qs_candidate *candidate, int c, double *
     *bytes = *us = 0;
     QS_GOTO(qs_schedule_lower(&lowering, &schedule));
     QS_GOTO(qs_allocate((size_t)schedule->steps, sizeof *step_us, &step_us));
-    QS_GOTO(qs_cost_schedule(profile, schedule, &candidate->costs, step_us));
+    QS_GOTO(qs_cost_schedule(profile, schedule, &costs, step_us));
+    qs_cost_schedule_recorded(profile, schedule, &costs, step_us);
     while (forward < schedule->steps && schedule->step[forward].phase == QS_FORWARD)
         forward++;
     for (int b = 0; b < schedule->buffers; b++) {

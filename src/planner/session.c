@@ -44,13 +44,14 @@ qs__mapper_key qs__mapper_key_of(const qs_candidate *candidate, int class_index)
                             qs_class_half(class_),
                             candidate->batch[class_index],
                             candidate->costs.no_casts,
+                            class_->cuda_record,
                             candidate->class_[class_index].adds,
                             candidate->class_[class_index].recomputed};
 }
 
 static bool is_same(const qs__mapper_key *a, const qs__mapper_key *b) {
-    return a->profile == b->profile && a->half == b->half && a->batch == b->batch && a->no_casts == b->no_casts && a->adds == b->adds &&
-           a->recomputed == b->recomputed;
+    return a->profile == b->profile && a->half == b->half && a->batch == b->batch && a->no_casts == b->no_casts && a->record == b->record &&
+           a->adds == b->adds && a->recomputed == b->recomputed;
 }
 
 qs_cost_mapper *qs__session_take(qs_plan_session *session, const qs__mapper_key *key) {

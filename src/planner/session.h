@@ -10,6 +10,7 @@ typedef struct qs__mapper_key {
     const qs_format *half;
     int64_t batch;
     bool no_casts;
+    int record;          /* how the class starts its steps */
     uint64_t adds;       /* the class's accumulators */
     uint64_t recomputed; /* and the blocks that it computes again */
 } qs__mapper_key;

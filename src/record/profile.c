@@ -24,6 +24,8 @@ static const qs__field time_fields[] = {
      .absent = "0", .text = "what a byte of it costs"},
     {"alone", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_kernel_cost, us_alone), .high = MOST_US, .unit = "µs", .absent = "the same",
      .text = "as `median`, while the other ranks of its host wait"},
+    {"recorded", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_kernel_cost, us_recorded), .high = MOST_US, .unit = "µs",
+     .absent = "by `recorded` of the class", .text = "as `median`, where steps are started as recordings of the device: its part of them"},
 };
 static const qs__record time_record = {QS__FIELDS(time_fields), .layout = QS__ONE_LINE};
 
@@ -104,6 +106,8 @@ static const qs__field conversion_fields[] = {
      .absent = "no step showed it", .text = "fitted over seen time of the kind in whole steps: information only"},
     {"alone", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_conversion_cost, alone), .high = MOST_US, .unit = "ratio", .absent = "1",
      .text = "time while the other ranks of its host wait over the fitted time"},
+    {"recorded", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_conversion_cost, recorded), .high = MOST_US, .unit = "ratio",
+     .absent = "`recorded` of the class", .text = "time where steps are started as recordings of the device over the fitted time"},
 };
 static const qs__record conversion_record = {QS__FIELDS(conversion_fields), .title = "A conversion: `classes.*.conversions[]`",
                                              .layout = QS__ONE_LINE};
@@ -195,6 +199,10 @@ static const qs__field class_fields[] = {
      .text = "between the host and memory of the device that it does not see: samples, losses, and gradients that ranks add up"},
     {"jitter", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_class_profile, jitter), .high = 1, .absent = "0",
      .text = "standard deviation of a rank's whole step around its median, as a share of the step"},
+    {"recorded", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_class_profile, recorded), .high = MOST_US, .unit = "ratio",
+     .absent = "the device makes no recordings, or none was measured",
+     .text = "time of the measured plans' kernels where steps are started as recordings of the device ([cuda.md](cuda.md#recordings)), "
+             "over their times one by one"},
     {"kernels", QS__OBJECT, QS__REQUIRED, QS__ARRAY(qs_class_profile, kernel, kernels), .of = &kernel_record, .compare = compare_kernels,
      .values = "rows, sorted by `case`", .text = "what kernels cost"},
     {"conversions", QS__OBJECT, QS__REQUIRED, QS__ARRAY(qs_class_profile, conversion, conversions), .of = &conversion_record,

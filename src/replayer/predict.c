@@ -12,11 +12,13 @@ static const double most_jitter = 0.1; /* a profile with more than this is told 
 
 typedef struct class_work {
     const qs_class_profile *profile;
+    qs_cost_options costs;
     int64_t batch;            /* of a rank */
     const qs_recipe **recipe; /* (nodes) that the schedule was lowered from */
     const qs_tensor_table *tensors;
     qs_schedule *schedule; /* NULL: none yet */
     double *us, *alone_us;
+    bool recorded; /* these are times in recordings of the device */
     bool knows_alone;
     int *first_of_kernel;                /* (kernels of the profile) the first row with the same kernel: its code is there once */
     bool *seen;                          /* (kernels of the profile) in the schedule */
@@ -86,7 +88,8 @@ static qs_status class_lower(const qs__predictor *one, int c) {
     process_bytes_find(work);
     QS_TRY(qs_allocate((size_t)work->schedule->steps, sizeof *work->us, &work->us));
     QS_TRY(qs_allocate((size_t)work->schedule->steps, sizeof *work->alone_us, &work->alone_us));
-    QS_TRY(qs_cost_schedule(work->profile, work->schedule, &one->options, work->us));
+    QS_TRY(qs_cost_schedule(work->profile, work->schedule, &work->costs, work->us));
+    work->recorded = qs_cost_schedule_recorded(work->profile, work->schedule, &work->costs, work->us);
     work->knows_alone = qs_cost_schedule_alone(work->profile, work->schedule, work->us, work->alone_us);
     return QS_OK;
 }
@@ -118,6 +121,7 @@ static void class_report(const qs__predictor *one, int c, qs_prediction_class *o
     for (int b = 0; b < schedule->buckets; b++)
         if (schedule->bucket[b].count > longest) longest = schedule->bucket[b].count;
     out->batch = work->batch;
+    out->recorded = work->recorded;
     out->alone = work->knows_alone && together > 0 ? alone / together : 1;
     out->arena_bytes = schedule->arena_bytes;
     out->base_bytes = work->profile->base_bytes + work->shared_bytes;
@@ -253,6 +257,8 @@ static void notes_fill(const qs__predictor *one, qs_prediction *out) {
     for (int c = 0; c < one->cluster->classes; c++) {
         const qs_class_profile *profile = one->work[c].profile;
         const char *name = one->cluster->class_[c].name;
+        if (one->work[c].recorded)
+            note(out, "kernels of class %s take the times of recordings: shares, by whole steps, of those measured one by one", name);
         if (profile->estimated) note(out, "kernel times of class %s are estimated, not measured", name);
         if (profile->jitter > most_jitter) note(out, "steps of class %s were profiled under noise of %.0f %%", name, 100 * profile->jitter);
     }
@@ -280,6 +286,7 @@ static qs_status class_make(qs__predictor *one, int c) {
     class_work *work = &one->work[c];
     const qs_class_profile *profile = work->profile = qs_profile_class(one->profile, one->cluster->class_[c].name);
     work->batch = one->job->batch;
+    work->costs = qs_cost_options_of(&one->options, &one->cluster->class_[c]);
     QS_TRY(class_check(&one->cluster->class_[c], profile));
     QS_TRY(qs_allocate((size_t)profile->kernels, sizeof *work->first_of_kernel, &work->first_of_kernel));
     QS_TRY(qs_allocate((size_t)profile->kernels, sizeof *work->seen, &work->seen));

@@ -241,6 +241,89 @@ TEST(nothing_is_below_the_least) {
     free(alone);
 }
 
+/* ---- Recordings ---- */
+
+static double sum_of(const double *us) {
+    double sum = 0;
+    for (int s = 0; s < schedule->steps; s++)
+        sum += us[s];
+    return sum;
+}
+
+/* A device that needs `start_us` to start a kernel by itself, and `gap_us` between two kernels of a recording: what its profile says of a
+ * kernel that computes for as long as the synthetic one takes. */
+static void device_records(const qs_class_profile *computes, double start_us, double gap_us, qs_class_profile *out) {
+    for (int i = 0; i < out->kernels; i++) {
+        out->kernel[i].us = fmax(computes->kernel[i].us, start_us);
+        out->kernel[i].us_recorded = computes->kernel[i].us + gap_us;
+    }
+    for (int i = 0; i < out->conversions; i++) {
+        out->conversion[i] = computes->conversion[i];
+        out->conversion[i].piece[0].us += start_us;
+        out->conversion[i].recorded = start_us > gap_us ? 0.5 : 1.5;
+    }
+    out->recorded = 1;
+}
+
+/* Where starting takes longer than computing a step is as long as its kernels and their gaps; where it does not, as it was one by one. What
+ * the class says goes before what is faster, and a profile without such times knows one way only. */
+TEST(steps_are_started_in_the_faster_way) {
+    qs_class_profile *one = &profile.class_[0], computes = *one;
+    const qs_cost_options never = {.start = QS_START_ONE_BY_ONE}, always = {.start = QS_START_RECORDED};
+    double *us = calloc((size_t)schedule->steps, sizeof *us), *plain = calloc((size_t)schedule->steps, sizeof *plain);
+    computes.kernel = malloc((size_t)one->kernels * sizeof *computes.kernel);
+    computes.conversion = malloc((size_t)one->conversions * sizeof *computes.conversion);
+    assert_true(us && plain && computes.kernel && computes.conversion);
+    memcpy(computes.kernel, one->kernel, (size_t)one->kernels * sizeof *one->kernel);
+    memcpy(computes.conversion, one->conversion, (size_t)one->conversions * sizeof *one->conversion);
+    for (int bound = 0; bound < 2; bound++) { /* by computing, by starting */
+        device_records(&computes, bound ? 1e4 : 0, 1, one);
+        assert_ok(qs_cost_schedule(one, schedule, NULL, plain));
+        memcpy(us, plain, (size_t)schedule->steps * sizeof *us);
+        assert_int_equal(qs_cost_schedule_recorded(one, schedule, NULL, us), bound);
+        assert_true(bound ? sum_of(us) < sum_of(plain) : sum_of(us) == sum_of(plain));
+        memcpy(us, plain, (size_t)schedule->steps * sizeof *us);
+        assert_false(qs_cost_schedule_recorded(one, schedule, &never, us));
+        assert_memory_equal(us, plain, (size_t)schedule->steps * sizeof *us);
+        assert_true(qs_cost_schedule_recorded(one, schedule, &always, us));
+        for (int s = 0; s < schedule->steps; s++) {
+            const qs_step *step = &schedule->step[s];
+            const qs_kernel_cost *row = step->kind == QS_STEP_KERNEL ? qs_class_profile_kernel(&computes, step->case_text) : NULL;
+            double least, share = bound ? 0.5 : 1.5;
+            if (row && !step->conversion) share = (row->us + 1) / fmax(row->us, bound ? 1e4 : 0);
+            assert_true(fabs(us[s] - share * plain[s]) <= 1e-12 * plain[s]);
+            assert_ok(qs_cost_step_least(one, step, &least));
+            assert_true(least <= us[s] && least <= plain[s]);
+        }
+        one->kernel[0].us_recorded = one->conversion[0].recorded = one->recorded = 0; /* a profile of a device that makes none */
+        memcpy(us, plain, (size_t)schedule->steps * sizeof *us);
+        assert_false(qs_cost_schedule_recorded(one, schedule, &always, us));
+        assert_memory_equal(us, plain, (size_t)schedule->steps * sizeof *us);
+    }
+    memcpy(one->kernel, computes.kernel, (size_t)one->kernels * sizeof *one->kernel);
+    memcpy(one->conversion, computes.conversion, (size_t)one->conversions * sizeof *one->conversion);
+    free(computes.kernel);
+    free(computes.conversion);
+    free(us);
+    free(plain);
+}
+
+/* Rows of which nothing is known have the class's share. */
+TEST(unknown_shares_are_the_class_s) {
+    qs_class_profile *one = &profile.class_[0];
+    double *us = calloc((size_t)schedule->steps, sizeof *us), *plain = calloc((size_t)schedule->steps, sizeof *plain);
+    assert_true(us && plain);
+    one->recorded = 0.75;
+    assert_ok(qs_cost_schedule(one, schedule, NULL, plain));
+    memcpy(us, plain, (size_t)schedule->steps * sizeof *us);
+    assert_true(qs_cost_schedule_recorded(one, schedule, NULL, us));
+    for (int s = 0; s < schedule->steps; s++)
+        assert_true(us[s] == 0.75 * plain[s]);
+    one->recorded = 0;
+    free(us);
+    free(plain);
+}
+
 /* Two axes, two kinds: a row of one step, or of the other axis, is not taken. */
 TEST(transforms_are_kinds_of_their_own) {
     static const struct {
@@ -271,4 +354,4 @@ TEST(transforms_are_kinds_of_their_own) {
 
 TEST_MAIN_WITH(setup, teardown, every_step_has_its_price, casts_can_be_left_out, places_in_the_schedule_count, cases_tell_weights,
                transforms_are_kinds_of_their_own, weights_have_rows_of_their_own, what_is_not_known_is_an_error, plans_hold_kernel_rows,
-               nothing_is_below_the_least)
+               nothing_is_below_the_least, steps_are_started_in_the_faster_way, unknown_shares_are_the_class_s)

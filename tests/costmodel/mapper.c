@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The cost mapper: after any sequence of changes and undos its costs, sums and live bytes are those of lowering and pricing from scratch,
- * and a change whose cost is missing leaves all as it was. */
+ * and a change whose cost is missing leaves all as it was. Where the profile knows times in recordings of the device, costs are those of
+ * the way that is taken. */
 #include "kit/kit.h"
 
 #include <float.h>
@@ -12,6 +13,7 @@
 #define MOVES 16
 
 static const synthetic_device device = SYNTHETIC_WEAK;
+static int ways[2]; /* in which steps were started */
 
 /* ---- Sequences ---- */
 
@@ -120,6 +122,26 @@ static void sums_check(const qs_cost_mapper *mapper, const qs_schedule *full, co
     free(ready);
 }
 
+/* What qs_cost_schedule_recorded makes of the steps' costs, started in the faster way or in either. */
+static void steps_check(const qs_cost_mapper *mapper, const qs_schedule *full, const qs_class_profile *profile, double *us) {
+    const qs_cost_options always = {.start = QS_START_RECORDED};
+    double *own = calloc((size_t)full->steps, sizeof *own), *recorded = calloc((size_t)full->steps, sizeof *recorded);
+    assert_true(own && recorded);
+    memcpy(recorded, us, (size_t)full->steps * sizeof *us);
+    assert_int_equal(qs_cost_schedule_recorded(profile, full, &always, recorded), profile->recorded > 0);
+    for (int way = 0; way < 1 + (profile->recorded > 0); way++) {
+        const double *wanted = way ? recorded : us;
+        qs_cost_mapper_steps(mapper, way, own);
+        for (int s = 0; s < full->steps; s++)
+            if (wanted[s] != own[s]) fail_msg("step %d (%s): %g us, expected %g", s, full->step[s].case_text, own[s], wanted[s]);
+    }
+    const bool taken = qs_cost_schedule_recorded(profile, full, NULL, us);
+    assert_int_equal(qs_cost_mapper_recorded(mapper), taken);
+    ways[taken]++;
+    free(own);
+    free(recorded);
+}
+
 static void mapper_check(const qs_cost_mapper *mapper, const sequence *one, const qs_class_profile *profile, bool no_casts) {
     const qs_lowering lowering = sequence_lowering(one, profile);
     qs_schedule *full = lower(&lowering), *mapped = NULL;
@@ -127,17 +149,15 @@ static void mapper_check(const qs_cost_mapper *mapper, const sequence *one, cons
     assert_ok(qs_schedule_compare(full, mapped));
     assert_true(full->arena_bytes == mapped->arena_bytes);
     assert_true(qs_schedule_draft_live_bytes(qs_cost_mapper_draft(mapper)) == full->live_bytes);
-    assert_int_equal(qs_cost_mapper_steps(mapper, NULL), full->steps);
-    double *us = calloc((size_t)full->steps, sizeof *us), *own = calloc((size_t)full->steps, sizeof *own);
-    qs_cost_mapper_steps(mapper, own);
+    assert_int_equal(qs_cost_mapper_steps(mapper, false, NULL), full->steps);
+    double *us = calloc((size_t)full->steps, sizeof *us);
     for (int s = 0; s < full->steps; s++) {
         assert_ok(qs_cost_step(profile, &full->step[s], &us[s]));
         if (no_casts && full->step[s].conversion) us[s] = 0;
-        if (us[s] != own[s]) fail_msg("step %d (%s): %g us, expected %g", s, full->step[s].case_text, own[s], us[s]);
     }
+    steps_check(mapper, full, profile, us);
     sums_check(mapper, full, us);
     free(us);
-    free(own);
     qs_schedule_release(full);
     qs_schedule_release(mapped);
 }
@@ -180,11 +200,36 @@ TEST(sequences_are_followed) {
         job.dynamic_loss_scaling = number % 3 == 0;
         sequence one = sequence_make(graph, &job, number);
         qs_class_profile profile = sequence_profile(&one);
+        if (number % 3) synthetic_records(0.5, 1.5, number, &profile);
         sequence_run(&one, &profile, number % 5 == 0);
         synthetic_class_release(&profile);
         sequence_release(&one);
         qs_graph_release(graph);
     }
+    assert_true(ways[0] > 100 && ways[1] > 100);
+}
+
+/* A class that says how its steps are started has them so. */
+TEST(classes_are_obeyed) {
+    qs_graph *graph = random_graph(500);
+    qs_job job = stub_job(2);
+    sequence one = sequence_make(graph, &job, 1);
+    qs_class_profile profile = sequence_profile(&one);
+    const qs_lowering lowering = sequence_lowering(&one, &profile);
+    double us[2];
+    synthetic_records(0.5, 0.5, 1, &profile);
+    for (int record = 0; record < 3; record++) { /* faster, no, always */
+        const qs_cost_options options = qs_cost_options_of(NULL, &(qs_class){.cuda_record = record});
+        qs_cost_mapper *mapper = NULL;
+        assert_ok(qs_cost_mapper_create(&lowering, &profile, &options, &mapper));
+        us[qs_cost_mapper_recorded(mapper)] = qs_cost_mapper_us(mapper);
+        assert_int_equal(qs_cost_mapper_recorded(mapper), record != 1);
+        qs_cost_mapper_release(mapper);
+    }
+    assert_true(us[1] == us[0] / 2);
+    synthetic_class_release(&profile);
+    sequence_release(&one);
+    qs_graph_release(graph);
 }
 
 /* ---- Missing costs ---- */
@@ -270,4 +315,4 @@ TEST(missing_rows_change_nothing) {
     plain_release(&all);
 }
 
-TEST_MAIN(sequences_are_followed, missing_fits_change_nothing, missing_rows_change_nothing)
+TEST_MAIN(sequences_are_followed, classes_are_obeyed, missing_fits_change_nothing, missing_rows_change_nothing)

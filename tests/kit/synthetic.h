@@ -113,6 +113,18 @@ static inline qs_profile synthetic_profile(const qs_graph *graph, const qs_clust
     return profile;
 }
 
+/* ---- Recordings ---- */
+
+/* In recordings of the device every kernel and every conversion takes a share of its time, from `least` to `most`. */
+static inline void synthetic_records(double least, double most, uint64_t seed, qs_class_profile *profile) {
+    const uint64_t key = qs_random_key(seed, 41, 0, 0);
+    profile->recorded = (least + most) / 2;
+    for (int i = 0; i < profile->kernels; i++)
+        profile->kernel[i].us_recorded = profile->kernel[i].us * (least + (most - least) * (double)qs_random_uniform(key, (uint64_t)i));
+    for (int i = 0; i < profile->conversions; i++)
+        profile->conversion[i].recorded = least + (most - least) * (double)qs_random_uniform(key, (uint64_t)(profile->kernels + i));
+}
+
 /* ---- Other batches ---- */
 
 /* Rows of a profile that was made for job->batch at so many ascending batches, that one among them. */

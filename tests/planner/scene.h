@@ -63,7 +63,8 @@ static inline void scene_level(qs_statistics *statistics) {
     }
 }
 
-/* What makes the full prediction differ from sums: caches that are found warm or cold, steps that are quicker while others wait, noise. */
+/* What makes the full prediction differ from sums: caches that are found warm or cold, steps that are quicker while others wait, noise; and
+ * recordings of the device, which are faster under some plans. */
 static inline void scene_trouble(scene *one) {
     for (int c = 0; c < one->profile.classes; c++) {
         qs_class_profile *profile = &one->profile.class_[c];
@@ -78,6 +79,7 @@ static inline void scene_trouble(scene *one) {
         }
         for (int i = 0; i < profile->conversions; i++)
             profile->conversion[i].alone = 0.9;
+        if (c == SCENE_WEAK) synthetic_records(0.7, 1.3, one->number, profile);
     }
 }
 

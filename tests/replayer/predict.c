@@ -155,6 +155,37 @@ TEST(host_slowdown_is_what_was_measured) {
     qs_prediction_release(&again);
 }
 
+/* Launches that take longer than kernels: a recording's times are the prediction's, unless the class starts kernels one by one; where they
+ * are no shorter nothing is said of them. Whoever waits for the class, waits as much less. */
+TEST(recordings_are_taken_where_they_are_faster) {
+    const qs_prediction plain = ask(1, NULL);
+    const qs_phase_times *before = &plain.class_[1].phases;
+    for (int record = 0; record < 3; record++)
+        for (int faster = 0; faster < 2; faster++) {
+            const bool taken = record == 2 || (record == 0 && faster);
+            const double share = faster ? 0.5 : 1.25;
+            synthetic_records(share, share, 1, &profile.class_[1]);
+            cluster.class_[1].cuda_record = record;
+            qs_prediction one = ask(1, NULL);
+            const qs_phase_times *phases = &one.class_[1].phases;
+            assert_int_equal(one.class_[1].recorded, taken);
+            assert_false(one.class_[0].recorded);
+            assert_int_equal(notes_say(&one, "kernels of class weak take the times of recordings"), taken);
+            near(phases->forward_us, (taken ? share : 1) * before->forward_us);
+            near(phases->cast_us, (taken ? share : 1) * before->cast_us);
+            near(phases->optimizer_us, (taken ? share : 1) * before->optimizer_us);
+            near(one.class_[0].phases.forward_us, plain.class_[0].phases.forward_us);
+            if (!taken) assert_true(one.iteration_us == plain.iteration_us);
+            qs_prediction_release(&one);
+        }
+    synthetic_records(0, 0, 1, &profile.class_[1]);
+    cluster.class_[1].cuda_record = 0;
+    qs_prediction again = ask(1, NULL);
+    assert_true(again.iteration_us == plain.iteration_us);
+    qs_prediction_release(&again);
+    qs_prediction_release((qs_prediction *)&plain);
+}
+
 TEST_MAIN_WITH(setup, teardown, more_ranks_than_profiled_are_told, phases_are_the_iteration, without_casts_only_casts_are_gone,
                a_slow_rank_is_waited_for, impossible_slowdowns_are_refused, parts_of_gpus_are_told_apart,
-               host_slowdown_is_what_was_measured)
+               host_slowdown_is_what_was_measured, recordings_are_taken_where_they_are_faster)

@@ -8,12 +8,17 @@
 
 #include "../session.h"
 
-typedef struct search_class {
-    qs_cost_mapper *mapper;
+/* The update of a class, in one of the ways in which steps are started. */
+typedef struct update {
     int items;
     qs_quick_item *item;
-    double slow;      /* times the mapper's answers: qs__candidate_slow */
-    double update_us; /* of all items, so slowed */
+    double us; /* of all items, slowed as the class is */
+} update;
+
+typedef struct search_class {
+    qs_cost_mapper *mapper;
+    double slow; /* times the mapper's answers: qs__candidate_slow */
+    update one_by_one, recorded;
     /* What the last full prediction found beyond the mapper's answers. */
     double rest_offset;    /* work before the update */
     int64_t packing_bytes; /* arena - live */
@@ -46,29 +51,39 @@ static qs_status mapper_create(qs_candidate *candidate, int c, const int *choice
     qs__candidate_bind(candidate, c, choice);
     /* A session's mapper outlives the candidate's tensors. Its draft reads none: planners that give them formats search otherwise. */
     const qs_lowering lowering = qs__candidate_lowering(candidate, c);
-    return qs_fail_within(qs_cost_mapper_create(&lowering, profile, &candidate->costs, out), "class %s",
-                          candidate->cluster->class_[c].name);
+    const qs_cost_options costs = qs_cost_options_of(&candidate->costs, &candidate->cluster->class_[c]);
+    return qs_fail_within(qs_cost_mapper_create(&lowering, profile, &costs, out), "class %s", candidate->cluster->class_[c].name);
 }
 
 /* The update depends on graph and job only: its steps are priced once. */
-static qs_status items_list(search_class *one) {
-    const qs_schedule_draft *schedule = qs_cost_mapper_draft(one->mapper);
+static qs_status update_list(const qs_cost_mapper *mapper, bool recorded, double slow, update *out) {
+    const qs_schedule_draft *schedule = qs_cost_mapper_draft(mapper);
     const qs_draft_step *step = NULL;
     double *us = NULL;
     qs_status status = QS_OK;
     const int last = qs_schedule_draft_segments(schedule) - 1, steps = qs_schedule_draft_steps(schedule, last, &step);
-    const int all = qs_cost_mapper_steps(one->mapper, NULL);
+    const int all = qs_cost_mapper_steps(mapper, recorded, NULL);
     QS_TRY(qs_allocate((size_t)all, sizeof *us, &us));
-    QS_GOTO(qs_allocate((size_t)steps, sizeof *one->item, &one->item));
-    qs_cost_mapper_steps(one->mapper, us);
+    QS_GOTO(qs_allocate((size_t)steps, sizeof *out->item, &out->item));
+    qs_cost_mapper_steps(mapper, recorded, us);
     for (int s = 0; s < steps; s++) {
         const bool wait = step[s].kind == QS_STEP_REDUCE_WAIT;
-        one->item[one->items++] = (qs_quick_item){wait ? step[s].bucket : -1, wait ? 0 : one->slow * us[all - steps + s]};
-        one->update_us += one->slow * us[all - steps + s];
+        out->item[out->items++] = (qs_quick_item){wait ? step[s].bucket : -1, wait ? 0 : slow * us[all - steps + s]};
+        out->us += slow * us[all - steps + s];
     }
 done:
     free(us);
     return status;
+}
+
+/* As the class's steps are started now. */
+static const update *update_of(const search_class *one) {
+    return qs_cost_mapper_recorded(one->mapper) ? &one->recorded : &one->one_by_one;
+}
+
+/* Work before the update. */
+static double mapped_us(const search_class *one) {
+    return one->slow * qs_cost_mapper_us(one->mapper) - update_of(one)->us;
 }
 
 static qs_status reduces_price(qs__search *one) {
@@ -106,11 +121,8 @@ static qs_status pace_make(qs__search *one) {
         const qs_class_profile *profile = qs_profile_class(one->candidate->profile, class_->name);
         const double data_us = qs_cost_data(profile, &one->candidate->graph->samples, one->candidate->batch[c]);
         QS_TRY(qs_allocate(buckets, sizeof *one->class_[c].ready, &one->class_[c].ready));
-        pace->class_[c] = (qs_quick_class){.present = class_->count > 0,
-                                           .start_us = data_us + profile->iteration_overhead_us,
-                                           .ready = one->class_[c].ready,
-                                           .items = one->class_[c].items,
-                                           .item = one->class_[c].item};
+        pace->class_[c] = (qs_quick_class){
+            .present = class_->count > 0, .start_us = data_us + profile->iteration_overhead_us, .ready = one->class_[c].ready};
     }
     return QS_OK;
 }
@@ -153,7 +165,8 @@ qs_status qs__search_create(qs_candidate *candidate, qs__search **out) {
     for (int c = 0; c < (int)classes; c++) {
         QS_GOTO(mapper_get(one, c));
         one->class_[c].slow = qs__candidate_slow(candidate, c);
-        QS_GOTO(items_list(&one->class_[c]));
+        QS_GOTO(update_list(one->class_[c].mapper, false, one->class_[c].slow, &one->class_[c].one_by_one));
+        QS_GOTO(update_list(one->class_[c].mapper, true, one->class_[c].slow, &one->class_[c].recorded));
     }
     QS_GOTO(pace_make(one));
     QS_GOTO(qs_host_slowdown_make(candidate->cluster, &one->slowdown));
@@ -179,7 +192,8 @@ void qs__search_release(qs__search *search) {
             qs__session_give(search->candidate->session, &key, mapper);
         else
             qs_cost_mapper_release(mapper);
-        free(search->class_[c].item);
+        free(search->class_[c].one_by_one.item);
+        free(search->class_[c].recorded.item);
         free(search->class_[c].ready);
     }
     free(search->class_);
@@ -286,18 +300,12 @@ qs_status qs__search_go(qs__search *search, const int *choice) {
 
 /* ---- Asking ---- */
 
-/* Of the steps before the update. */
-static double mapped_us_of(const search_class *one) {
-    return one->slow * qs_cost_mapper_us(one->mapper) - one->update_us;
-}
-
 /* The calibration's offset belongs to the whole of a class's work: its part up to a moment is the moment's share, and so is what host
  * slowdown makes of it. others_us: when the classes beside `only` end; NULL: as host slowdown has it. */
 static void classes_pace(const qs__search *one, int only, const double *others_us) {
     for (int c = 0; c < one->pace.classes; c++) {
         const search_class *from = &one->class_[c];
-        const double rest_us = mapped_us_of(from) + from->rest_offset;
-        one->work_us[c] = one->pace.class_[c].start_us + fmax(rest_us, 0);
+        one->work_us[c] = one->pace.class_[c].start_us + fmax(mapped_us(from) + from->rest_offset, 0);
     }
     qs_host_slowdown_ends(&one->slowdown, one->work_us, one->alone, one->end_us);
     for (int c = 0; others_us && c < one->pace.classes; c++)
@@ -306,11 +314,13 @@ static void classes_pace(const qs__search *one, int only, const double *others_u
         const search_class *from = &one->class_[c];
         qs_quick_class *to = &one->pace.class_[c];
         if (!to->present) continue;
-        const double mapped_us = mapped_us_of(from);
+        const double work_us = mapped_us(from);
+        to->items = update_of(from)->items;
+        to->item = update_of(from)->item;
         to->rest_us = fmax(one->end_us[c] - to->start_us, 0);
         qs_cost_mapper_ready(from->mapper, from->ready);
         for (int b = 0; b < one->pace.buckets; b++)
-            to->ready[b] *= mapped_us > 0 ? from->slow * to->rest_us / mapped_us : from->slow;
+            to->ready[b] *= work_us > 0 ? from->slow * to->rest_us / work_us : from->slow;
     }
 }
 
@@ -390,7 +400,7 @@ static void calibrate(qs__search *one, const qs_prediction *full) {
     }
     for (int c = 0; c < full->classes; c++) {
         search_class *class_ = &one->class_[c];
-        if (one->pace.class_[c].present) class_->rest_offset = one->work_us[c] - one->pace.class_[c].start_us - mapped_us_of(class_);
+        if (one->pace.class_[c].present) class_->rest_offset = one->work_us[c] - one->pace.class_[c].start_us - mapped_us(class_);
         class_->packing_bytes = (int64_t)full->class_[c].arena_bytes - qs__search_live_bytes(one, c);
     }
     one->iteration_offset = 0;

@@ -27,11 +27,17 @@ typedef struct qs_slowdown {
     double factor;
 } qs_slowdown;
 
+/* How the kernels of a step are started, on devices that make recordings of them (device.h): as a class says, in the order of its field. */
+typedef enum qs_start { QS_START_FASTER, QS_START_ONE_BY_ONE, QS_START_RECORDED } qs_start;
+
 typedef struct qs_cost_options {
     bool no_casts; /* conversions cost nothing: the dPRO ablation */
+    qs_start start;
     int slowdowns; /* the replayer's: the factors of those that name a rank are multiplied */
     const qs_slowdown *slowdown;
 } qs_cost_options;
+/* The same (NULL: none) for a class, whose kernels are started as it says. */
+QS_API qs_cost_options qs_cost_options_of(const qs_cost_options *options, const qs_class *class_);
 
 /* Does this conversion read weights? Values and gradients are converted sample by sample and in one step for all; so a cast or quantize
  * pass that is not batched, and an absmax pass per channel, read weights. (An absmax pass over all of a tensor does not tell.) */
@@ -55,10 +61,14 @@ QS_API qs_status qs_cost_schedule(const qs_class_profile *profile, const qs_sche
 /* The same while the other ranks of the host wait, into alone_us[schedule->steps]: us, from qs_cost_schedule, times what each row has
  * measured. False (and nothing is written) when the profile has no such times: us holds. */
 QS_API bool qs_cost_schedule_alone(const qs_class_profile *profile, const qs_schedule *schedule, const double *us, double *alone_us);
-/* Microseconds of one step wherever it stands. */
+/* us, from qs_cost_schedule, of kernels that are started one by one, becomes what they take in recordings, where the profile knows that: by
+ * the options' start, or if all together are faster so. Returns whether they are. */
+QS_API bool qs_cost_schedule_recorded(const qs_class_profile *profile, const qs_schedule *schedule, const qs_cost_options *options,
+                                      double *us);
+/* Microseconds of one step wherever it stands, started by itself. */
 QS_API qs_status qs_cost_step(const qs_class_profile *profile, const qs_step *step, double *us);
 /* A certain lower bound of what a step takes in any schedule, whatever the other ranks of its host do: with all operands in the cache,
- * beside busy ranks or alone, whichever is less. */
+ * beside busy ranks or alone, by itself or in a recording, whichever is less. */
 QS_API qs_status qs_cost_step_least(const qs_class_profile *profile, const qs_step *step, double *us);
 /* Microseconds of the copies that take a batch of samples to a device whose memory the host does not see; 0 where it does. */
 QS_API double qs_cost_inputs(const qs_class_profile *profile, const qs_samples *samples, int64_t batch);
@@ -105,8 +115,8 @@ QS_API int64_t qs_cost_all_reduce_memory(const qs_profile *profile, const qs_all
 /* ---- The cost mapper (Algorithm 1, docs/method.md §4.5) ---------------------------------------------------------------------- */
 
 /* A draft with its costs on a class: a change of one operator prices the steps that it adds and no others. Prices are those of
- * qs_cost_step: what depends on the packed arena (caches) is for qs_cost_schedule to add, once a plan is worth packing. Cases are priced
- * once and remembered: the profile must stay as it is while the mapper lives. */
+ * qs_cost_step, or what qs_cost_schedule_recorded makes of them: what depends on the packed arena (caches) is for qs_cost_schedule to add,
+ * once a plan is worth packing. Cases are priced once and remembered: the profile must stay as it is while the mapper lives. */
 typedef struct qs_cost_mapper qs_cost_mapper;
 
 /* lowering as for qs_schedule_draft_create (qs_lookup_profile, usually). Release with qs_cost_mapper_release. */
@@ -124,8 +134,10 @@ QS_API double qs_cost_mapper_us(const qs_cost_mapper *mapper);
 QS_API double qs_cost_mapper_phase_us(const qs_cost_mapper *mapper, qs_phase phase);
 /* From the first step to the start of each bucket's all-reduce, into us[buckets]. */
 QS_API void qs_cost_mapper_ready(const qs_cost_mapper *mapper, double *us);
-/* Microseconds of every step in order into us (NULL: only counted); returns how many there are. */
-QS_API int qs_cost_mapper_steps(const qs_cost_mapper *mapper, double *us);
+/* Whether these are times in recordings; it may differ from change to change. */
+QS_API bool qs_cost_mapper_recorded(const qs_cost_mapper *mapper);
+/* Microseconds of every step in order, in recordings or started one by one, into us (NULL: only counted); returns how many there are. */
+QS_API int qs_cost_mapper_steps(const qs_cost_mapper *mapper, bool recorded, double *us);
 
 /* ---- Estimated profiles ------------------------------------------------------------------------------------------------------ */
 

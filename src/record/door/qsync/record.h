@@ -267,7 +267,7 @@ typedef struct qs_kernel_cost {
                                           * us + us_per_cold_byte (c - cold_bytes) */
     int64_t held_bytes, shared_bytes, code_bytes; /* of the process: for each kernel that is bound to the case; once for the case; once
                                                    * for the kernel, whatever its cases. 0: none, or not measured */
-    double us_alone;                              /* 0: not measured, us holds */
+    double us_alone, us_recorded;                 /* 0: not measured, us holds; or qs_class_profile.recorded does */
 } qs_kernel_cost;
 
 typedef struct qs_fit_piece {
@@ -297,7 +297,7 @@ typedef struct qs_conversion_cost {
     bool weights; /* of weights, which a whole step has cooled; else of values, which the kernel before has just written */
     int pieces;
     qs_fit_piece piece[3];
-    double in_steps, alone; /* 0: not known */
+    double in_steps, alone, recorded; /* 0: not known */
 } qs_conversion_cost;
 
 /* Under which a class was measured, and how far its kernel times can be trusted. Records written by hand may lack both. */
@@ -332,7 +332,7 @@ typedef struct qs_class_profile {
     int64_t base_bytes;
     double step_overhead_us, iteration_overhead_us, data_us_per_sample;
     qs_copy_cost copies;
-    double jitter; /* 0: none, or not measured */
+    double jitter, recorded; /* 0: none, or not measured */
     int kernels;
     qs_kernel_cost *kernel; /* sorted by case_text */
     int conversions;

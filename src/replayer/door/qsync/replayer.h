@@ -134,6 +134,7 @@ QS_API void qs_host_slowdown_ends(const qs_host_slowdown *one, const double *wor
 /* Lowers every class of a cluster under per-class recipes from the profile's kernel rows, prices and replays it. */
 typedef struct qs_prediction_class {
     int64_t batch; /* of a rank */
+    bool recorded; /* its steps are started as recordings of the device, which its profile knows times of, and take these */
     double compute_us, waiting_us;
     double alone; /* what its steps take while the other ranks of their host wait, as a share of what they take beside them; 1: not known */
     qs_phase_times phases;
