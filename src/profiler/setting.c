@@ -27,6 +27,18 @@ qs_status qs__batch_fill(const qs__setting *setting, qs_executor *executor, int6
     return qs_executor_load(executor, setting->graph, set, &augmentation, setting->indices, batch);
 }
 
+qs_status qs__training_step(const qs__setting *setting, qs_executor *executor, int64_t step) {
+    const qs_run one = {.seed = setting->job->seed,
+                        .step = (uint64_t)step,
+                        .samples = setting->job->batch,
+                        .first_sample = setting->rank * setting->job->batch,
+                        .global_samples = setting->ranks * setting->job->batch,
+                        .loss_scale = qs_loss_scale_start(setting->job).value,
+                        .label_smoothing = setting->job->label_smoothing};
+    QS_TRY(qs__batch_fill(setting, executor, step, setting->job->batch));
+    return qs_executor_run(executor, &one);
+}
+
 static qs_status batches_check(const qs_profile_options *options) {
     if (options->batches < 0 || options->batches > QS_PROFILE_BATCHES)
         return qs_fail(QS_USAGE, "%d other batches: at most %d can be measured", options->batches, QS_PROFILE_BATCHES);

@@ -42,5 +42,7 @@ qs_status qs__setting_at_length(const qs__setting *from, int index, qs__setting 
 void qs__progress(const qs__setting *setting, double fraction, const char *what);
 /* Fills inputs and target of an executor with the samples of (step, rank); `batch` samples a rank. */
 qs_status qs__batch_fill(const qs__setting *setting, qs_executor *executor, int64_t step, int64_t batch);
+/* Training step `step` with its samples and learning rate 0: weights stay ordinary however often it runs, and all plans may share them. */
+qs_status qs__training_step(const qs__setting *setting, qs_executor *executor, int64_t step);
 
 #endif

@@ -12,6 +12,7 @@
  * first time with other values; behind it both ways come in turn. */
 enum { MADE = 2, COMPARED, TRIED = 3 /* timed runs of each way */, LEAST = 4 /* kernels of a stretch that are worth recording */ };
 enum { ONE_BY_ONE, RECORDED, WAYS };
+enum { LAST = COMPARED + WAYS * TRIED }; /* that is timed; where recordings are always taken all of these are */
 
 struct qs__recorded {
     const qs_schedule *schedule;
@@ -101,7 +102,7 @@ static int way_of(const qs__recorded *recorded) {
 }
 
 static bool is_timed(const qs__recorded *recorded) {
-    return recorded->found.state == QS_RECORDED_TRYING && recorded->runs > COMPARED;
+    return recorded->found.state != QS_RECORDED_NO && recorded->runs > COMPARED && recorded->runs <= LAST;
 }
 
 qs_status qs__recorded_begin(qs__recorded *recorded, qs_queue *kernels) {
@@ -128,20 +129,17 @@ static double median_of_three(const double us[TRIED]) {
 static void choose(qs__recorded *recorded) {
     qs_recorded *found = &recorded->found;
     if (recorded->runs <= MADE) return;
-    if (found->recordings == 0) {
-        give_up(recorded); /* no stretch is long enough */
-    } else if (!recorded->measured) {
-        found->state = QS_RECORDED_YES;
-    } else if (recorded->runs > COMPARED + WAYS * TRIED) {
-        found->one_by_one_us = median_of_three(recorded->us[ONE_BY_ONE]);
-        found->recorded_us = median_of_three(recorded->us[RECORDED]);
-        found->state = QS_RECORDED_YES;
-        if (found->recorded_us > found->one_by_one_us) give_up(recorded);
-    }
+    if (found->recordings == 0) give_up(recorded); /* no stretch is long enough */
+    if (found->state == QS_RECORDED_TRYING && !recorded->measured) found->state = QS_RECORDED_YES;
+    if (found->state == QS_RECORDED_NO || recorded->runs <= LAST) return;
+    found->one_by_one_us = median_of_three(recorded->us[ONE_BY_ONE]);
+    found->recorded_us = median_of_three(recorded->us[RECORDED]);
+    found->state = QS_RECORDED_YES;
+    if (recorded->measured && found->recorded_us > found->one_by_one_us) give_up(recorded);
 }
 
 qs_status qs__recorded_end(qs__recorded *recorded, qs_queue *kernels) {
-    if (recorded->found.state != QS_RECORDED_TRYING) return QS_OK;
+    if (recorded->found.state == QS_RECORDED_NO || recorded->runs > LAST) return QS_OK;
     if (is_timed(recorded)) {
         const int number = (recorded->runs - COMPARED - 1) / WAYS;
         QS_TRY(qs_event_record(recorded->end, kernels));

@@ -153,6 +153,7 @@ static qs_status times_fill(const grid *one, int batch, int step, qs_kernel_cost
     out->us_low = between(a->us_low, b->us_low, share);
     out->us_high = between(a->us_high, b->us_high, share);
     out->us_alone = between(a->us_alone, b->us_alone, share);
+    if (a->us_recorded > 0 && b->us_recorded > 0) out->us_recorded = between(a->us_recorded, b->us_recorded, share);
     out->cold_bytes = between(a->cold_bytes, b->cold_bytes, share);
     out->us_per_cold_byte = between(a->us_per_cold_byte, b->us_per_cold_byte, share);
     out->samples = a == b ? a->samples : 0;
@@ -256,6 +257,7 @@ qs_status qs__batches_fill(const qs__setting *setting, const qs__memory *memory,
         at->rows.kernel = NULL;
         QS_TRY(qs__kernels_fill(&at->setting, memory, &at->cases, &at->rows));
         qs__kernels_finish(&at->cases, &at->rows);
+        QS_TRY(qs__recordings_fill(&at->setting, &at->mixes, &at->cases, &at->figures, &at->rows));
     }
     grid one = {.setting = setting,
                 .memory = memory,

@@ -121,6 +121,42 @@ done:
     return qs_fail_within(status, "class %s", setting->class_->name);
 }
 
+static qs_status plan_check(const qs__setting *setting, const qs_plan *plan) {
+    char signature[32];
+    qs_graph_signature(setting->graph, signature);
+    if (plan->graph[0] && strcmp(plan->graph, signature) != 0)
+        return qs_fail(QS_MISMATCH, "it is a plan for another model (%s) than %s (%s)", plan->graph, setting->graph->name, signature);
+    for (int i = 0; i < plan->classes; i++)
+        if (plan->class_[i].batch > 0 && plan->class_[i].batch != setting->job->batch)
+            return qs_fail(QS_USAGE, "class %s: its batch is %lld, checks are timed at the profile's %lld", plan->class_[i].class_name,
+                           (long long)plan->class_[i].batch, (long long)setting->job->batch);
+    return QS_OK;
+}
+
+qs_status qs__check_lower(const qs__setting *setting, const qs_plan *plan, qs_schedule **out) {
+    const qs_recipe **recipe = NULL;
+    qs_tensor_table tensors = {0};
+    qs_status status = QS_OK;
+    QS_GOTO(plan_check(setting, plan));
+    QS_GOTO(qs_plan_bind(plan, setting->class_->name, setting->graph, &recipe));
+    QS_GOTO(qs_tensors_bind(qs_plan_class(plan, setting->class_->name), setting->graph, &tensors));
+    const qs_lowering lowering = {.graph = setting->graph,
+                                  .batch = setting->job->batch,
+                                  .mode = QS_MODE_TRAIN,
+                                  .job = setting->job,
+                                  .recipe = recipe,
+                                  .half = qs_class_half(setting->class_),
+                                  .tensors = &tensors,
+                                  .joins = qs_device_joins(setting->device),
+                                  .lookup = qs_lookup_device,
+                                  .context = setting->device};
+    QS_GOTO(qs_schedule_lower(&lowering, out));
+done:
+    qs_tensor_table_release(&tensors);
+    free(recipe);
+    return status;
+}
+
 /* Marks what the schedule's cases serve as and lists its kernels, each once. */
 static qs_status kernels_list(qs__cases *cases, const qs_schedule *schedule, qs__mix *mix) {
     bool *listed = NULL;

@@ -69,8 +69,9 @@ static qs_status length_fill(qs__length *one, const qs__memory *memory, qs_class
     qs_status status = qs__kernels_fill(&one->setting, memory, &one->cases, &rows);
     if (status == QS_OK) {
         qs__kernels_finish(&one->cases, &rows);
-        status = rows_move(&rows, out);
+        status = qs__recordings_fill(&one->setting, &one->mixes, &one->cases, &one->figures, &rows);
     }
+    if (status == QS_OK) status = rows_move(&rows, out);
     for (int i = 0; i < rows.kernels; i++)
         free(rows.kernel[i].case_text);
     free(rows.kernel);

@@ -286,5 +286,6 @@ qs_status qs__class_fill(const qs__setting *setting, const qs__memory *memory, c
     out->jitter = qs__mean_of(&figures->jitter);
     out->cache_bytes = qs__cache_choose(cases);
     qs__kernels_finish(cases, out);
+    QS_TRY(qs__recordings_fill(setting, mixes, cases, figures, out));
     return quality_fill(setting, mixes, cases, figures, out);
 }

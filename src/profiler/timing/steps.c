@@ -27,7 +27,7 @@ typedef struct plan_run {
     qs_schedule *schedule;
     qs_executor *executor;
     qs_timeline timeline; /* of the step at hand */
-    bool recording;
+    bool unclocked;       /* a check whose steps are started as recordings: no clock stands beside its kernels */
     int timed, capacity;  /* steps */
     double *step;         /* (capacity × schedule steps) microseconds */
     double *whole, *data; /* (capacity) microseconds */
@@ -83,32 +83,22 @@ static qs_status plan_start(const campaign *all, const qs__mix *mix, int capacit
     return QS_OK;
 }
 
-/* What the steps of the schedule took, or what all kernels did, of the run that has ended. */
+/* What the steps of the schedule took, or what all kernels did, of the run that has ended: all of it, where nothing else is known. */
 static void steps_note(plan_run *run) {
     const int steps = run->schedule->steps;
-    if (run->busy) run->busy[run->timed] = 0;
-    for (int s = 0; s < steps; s++) {
+    if (run->busy) run->busy[run->timed] = run->unclocked ? run->whole[run->timed] : 0;
+    for (int s = 0; s < steps && !run->unclocked; s++) {
         const double us = 1e6 * qs_timeline_seconds(&run->timeline, s);
         if (run->step) run->step[(size_t)run->timed * (size_t)steps + (size_t)s] = us;
         if (run->busy && run->schedule->step[s].kind == QS_STEP_KERNEL) run->busy[run->timed] += us;
     }
 }
 
-/* A training step with learning rate 0: weights stay ordinary however often it runs, and all plans may share them. */
 static qs_status step_run(campaign *all, plan_run *run, bool timed) {
-    const qs__setting *setting = all->setting;
-    const qs_run one = {.seed = setting->job->seed,
-                        .step = (uint64_t)all->steps,
-                        .samples = setting->job->batch,
-                        .first_sample = setting->rank * setting->job->batch,
-                        .global_samples = setting->ranks * setting->job->batch,
-                        .loss_scale = qs_loss_scale_start(setting->job).value,
-                        .label_smoothing = setting->job->label_smoothing};
-    run->recording = timed && !all->again && run->timed < run->capacity;
+    const bool noted = timed && !all->again && run->timed < run->capacity;
     const double begin = qs_clock();
-    QS_TRY(qs__batch_fill(setting, run->executor, all->steps++, setting->job->batch));
-    QS_TRY(qs_executor_run(run->executor, &one));
-    if (!run->recording) return QS_OK;
+    QS_TRY(qs__training_step(all->setting, run->executor, all->steps++));
+    if (!noted) return QS_OK;
     run->data[run->timed] = (run->timeline.begin - begin) * 1e6;
     run->whole[run->timed] = (qs_clock() - begin) * 1e6;
     steps_note(run);
@@ -132,49 +122,12 @@ static qs_status visit(campaign *all, plan_run *run) {
 
 /* ---- Checks ------------------------------------------------------------------------------------------------------------------------ */
 
-static qs_status plan_check(const qs__setting *setting, const qs_plan *plan) {
-    char signature[32];
-    qs_graph_signature(setting->graph, signature);
-    if (plan->graph[0] && strcmp(plan->graph, signature) != 0)
-        return qs_fail(QS_MISMATCH, "it is a plan for another model (%s) than %s (%s)", plan->graph, setting->graph->name, signature);
-    for (int i = 0; i < plan->classes; i++)
-        if (plan->class_[i].batch > 0 && plan->class_[i].batch != setting->job->batch)
-            return qs_fail(QS_USAGE, "class %s: its batch is %lld, checks are timed at the profile's %lld", plan->class_[i].class_name,
-                           (long long)plan->class_[i].batch, (long long)setting->job->batch);
-    return QS_OK;
-}
-
-/* Cases are asked of the device itself: those of the profile stay the ones that its own plans may need. */
-static qs_status check_lower(const qs__setting *setting, const qs_plan *plan, qs_schedule **out) {
-    const qs_recipe **recipe = NULL;
-    qs_tensor_table tensors = {0};
-    qs_status status = QS_OK;
-    QS_GOTO(plan_check(setting, plan));
-    QS_GOTO(qs_plan_bind(plan, setting->class_->name, setting->graph, &recipe));
-    QS_GOTO(qs_tensors_bind(qs_plan_class(plan, setting->class_->name), setting->graph, &tensors));
-    const qs_lowering lowering = {.graph = setting->graph,
-                                  .batch = setting->job->batch,
-                                  .mode = QS_MODE_TRAIN,
-                                  .job = setting->job,
-                                  .recipe = recipe,
-                                  .half = qs_class_half(setting->class_),
-                                  .tensors = &tensors,
-                                  .joins = qs_device_joins(setting->device),
-                                  .lookup = qs_lookup_device,
-                                  .context = setting->device};
-    QS_GOTO(qs_schedule_lower(&lowering, out));
-done:
-    qs_tensor_table_release(&tensors);
-    free(recipe);
-    return status;
-}
-
 static qs_status checks_lower(campaign *all, size_t *arena_bytes) {
     const qs_profile_options *options = all->setting->options;
     QS_TRY(qs_allocate((size_t)options->checks, sizeof *all->check, &all->check));
     for (; all->checks < options->checks; all->checks++) {
         qs_schedule **schedule = &all->check[all->checks].schedule;
-        QS_TRY(qs_fail_within(check_lower(all->setting, &options->check[all->checks], schedule), "check %s",
+        QS_TRY(qs_fail_within(qs__check_lower(all->setting, &options->check[all->checks], schedule), "check %s",
                               options->check_name[all->checks]));
         if ((*schedule)->arena_bytes > *arena_bytes) *arena_bytes = (*schedule)->arena_bytes;
     }
@@ -199,7 +152,6 @@ static qs_status checks_bind(campaign *all) {
         QS_TRY(qs_allocate((size_t)capacity, sizeof *run->busy, &run->busy));
         QS_TRY(qs_allocate((size_t)capacity, sizeof *run->round, &run->round));
         QS_TRY(qs_timeline_create(run->schedule, &run->timeline));
-        qs_executor_time(run->executor, &run->timeline);
     }
     return QS_OK;
 }
@@ -211,6 +163,19 @@ static qs_status check_run(campaign *all, plan_run *run, int timed) {
     for (int i = 0; i < timed && status == QS_OK; i++)
         status = step_run(all, run, true);
     return qs_comm_agree(all->setting->comm, status);
+}
+
+/* Until every rank knows how it starts such steps: checks are timed as training runs them. */
+static qs_status check_warm_up(campaign *all, plan_run *run) {
+    for (double trying = 1; trying > 0;) {
+        QS_TRY(check_run(all, run, 0));
+        const qs_recorded_state state = qs_executor_recorded(run->executor).state;
+        if (state == QS_RECORDED_NO) qs_executor_time(run->executor, &run->timeline);
+        run->unclocked = state == QS_RECORDED_YES;
+        trying = state == QS_RECORDED_TRYING;
+        QS_TRY(qs_comm_max(all->setting->comm, &trying, 1));
+    }
+    return QS_OK;
 }
 
 /* ---- Medians of checks ---- */
@@ -293,7 +258,7 @@ static qs_status warm_up(campaign *all) {
         status = plan_warm_up(all, &all->plan[i], &all->quantum);
     QS_TRY(qs_comm_agree(setting->comm, status));
     for (int c = 0; c < all->checks; c++)
-        QS_TRY(check_run(all, &all->check[c], 0));
+        QS_TRY(check_warm_up(all, &all->check[c]));
     return qs_comm_max(setting->comm, &all->quantum, 1);
 }
 
@@ -412,6 +377,18 @@ static qs_status rounds_run(campaign *all) {
     disturbed_steps_drop(all);
     qs_log(QS_LOG_INFO, "profile: %d rounds, %lld steps: kernels' part of a step is known to %.1f %%%s", all->round, (long long)all->steps,
            all->pooled * 100, all->pooled > wanted_confidence ? " only" : "");
+    return QS_OK;
+}
+
+/* ---- Recordings ---------------------------------------------------------------------------------------------------------------------- */
+
+static qs_status recordings_run(campaign *all) {
+    for (int p = 0; p < all->plans; p++) {
+        plan_run *run = &all->plan[p];
+        double us;
+        QS_TRY(qs__recordings_time(all->setting, run->executor, &run->timeline, &all->steps, &us));
+        QS_TRY(qs__samples_add(&all->out->recorded_us, us));
+    }
     return QS_OK;
 }
 
@@ -549,6 +526,7 @@ static qs_status campaign_run(campaign *all) {
     QS_TRY(qs_comm_max(all->setting->comm, &visits, 1));
     all->visits = (int)visits;
     QS_TRY(rounds_run(all));
+    QS_TRY(qs_comm_agree(all->setting->comm, recordings_run(all)));
     QS_TRY(turns_run(all));
     for (int p = 0; p < all->plans && status == QS_OK; p++)
         status = plan_keep(all, &all->plan[p]);
@@ -592,6 +570,7 @@ void qs__step_figures_release(qs__step_figures *figures) {
     free(figures->overhead_us.value);
     free(figures->data_us.value);
     free(figures->jitter.value);
+    free(figures->recorded_us.value);
     free(figures->checked.value);
     *figures = (qs__step_figures){0};
 }

@@ -89,6 +89,8 @@ bool qs__class_emulates(const qs_class *one);
 /* Of the setting: graph, job, class and recipes. */
 qs_status qs__mix_lower(const qs__setting *setting, qs__cases *cases, const unsigned char *choice, qs_mode mode, int64_t batch,
                         qs_schedule **out);
+/* A plan that is checked. Cases are asked of the device itself: those of the profile stay the ones that its own plans may need. */
+qs_status qs__check_lower(const qs__setting *setting, const qs_plan *plan, qs_schedule **out);
 /* Mixes that together contain every case that any plan of the class may contain; `cases` then holds these. */
 qs_status qs__mixes_list(const qs__setting *setting, qs__cases *cases, qs__mixes *out);
 /* The same mixes at this setting's batch. */
@@ -143,7 +145,8 @@ qs_status qs__alone_measure(const qs__setting *setting, qs__cases *cases);
 typedef struct qs__step_figures {
     int *measured;                                      /* mixes that were run, in order */
     qs__samples whole_us, overhead_us, data_us, jitter; /* one value for each of them */
-    qs__samples checked;                                /* QS__CHECK_FIGURES of each of options->check */
+    qs__samples recorded_us; /* the same: kernels of a step where it is started as recordings of the device; 0: it makes none of it */
+    qs__samples checked;     /* QS__CHECK_FIGURES of each of options->check */
     qs_quality quality;
 } qs__step_figures;
 /* Of a check: steps, median of all, undisturbed ones, their median, its confidence. */
@@ -151,6 +154,16 @@ enum { QS__CHECK_FIGURES = 5 };
 /* Runs mixes that cover the cases, and the checks. */
 qs_status qs__steps_measure(const qs__setting *setting, const qs__mixes *mixes, qs__cases *cases, qs__step_figures *out);
 void qs__step_figures_release(qs__step_figures *figures);
+
+/* ---- recordings.c: steps that are started as recordings of the device ---- */
+
+/* What the kernels of a step take so; 0 where there are no recordings. Runs steps, counted in `*steps`, until the executor knows.
+ * `timeline` is beside those that come later. */
+qs_status qs__recordings_time(const qs__setting *setting, qs_executor *executor, qs_timeline *timeline, int64_t *steps, double *us);
+/* What every row takes so, by the steps of the measured plans; the class's other figures are finished. Conversions that have a share keep
+ * it. */
+qs_status qs__recordings_fill(const qs__setting *setting, const qs__mixes *mixes, qs__cases *cases, const qs__step_figures *figures,
+                              qs_class_profile *out);
 
 /* ---- kinds.c, conversions.c ---- */
 
