@@ -84,21 +84,24 @@ static void rank_print(const json_t *rank, size_t index, double predicted_iterat
     predicted[QS_PHASE_TIMES] = predicted_iteration;
     snprintf(label, sizeof label, "rank %zu (%s)", index, json_string_value(json_object_get(rank, "class")));
     times_print(label, "measured", measured);
-    if (!isfinite(predicted_iteration)) return;
+    if (!isfinite(predicted_iteration) || json_is_true(json_object_get(rank, "recorded"))) return; /* of other steps than these */
     times_print("", "predicted", predicted);
     errors_print(predicted, measured);
 }
 
-/* Of several lengths: each one's iteration. */
-static void length_print(const json_t *row) {
-    const json_t *iteration = json_object_get(row, "iteration_us");
+/* Of what was said before: the iteration. */
+static void iteration_print(const json_t *iteration) {
     const double measured = number_at(iteration, "measured"), predicted = number_at(iteration, "predicted");
-    printf("length %lld: %lld full-size steps", (long long)json_integer_value(json_object_get(row, "length")),
-           (long long)json_integer_value(json_object_get(row, "steps")));
     if (measured > 0) printf(", iteration %s measured", time_text(measured));
     if (isfinite(predicted)) printf(", %s predicted", time_text(predicted));
     if (measured > 0 && isfinite(predicted)) printf(" (%+.1f %%)", number_at(iteration, "error_percent"));
     printf("\n");
+}
+
+static void length_print(const json_t *row) {
+    printf("length %lld: %lld full-size steps", (long long)json_integer_value(json_object_get(row, "length")),
+           (long long)json_integer_value(json_object_get(row, "steps")));
+    iteration_print(json_object_get(row, "iteration_us"));
 }
 
 static void memory_print(const json_t *rank, size_t index) {
@@ -125,6 +128,13 @@ void audit_print(const json_t *audit) {
     printf("\n");
     for (size_t r = 0; r < json_array_size(ranks); r++)
         rank_print(json_array_get(ranks, r), r, number_at(json_object_get(audit, "iteration_us"), "predicted"));
+    bool recorded = false;
+    for (size_t r = 0; r < json_array_size(ranks); r++)
+        recorded = recorded || json_is_true(json_object_get(json_array_get(ranks, r), "recorded"));
+    if (recorded) {
+        printf("steps are started as recordings, phases are of those that were timed kernel by kernel");
+        iteration_print(json_object_get(audit, "iteration_us"));
+    }
     for (size_t k = 0; k < json_array_size(json_object_get(audit, "lengths")); k++)
         length_print(json_array_get(json_object_get(audit, "lengths"), k));
     for (size_t r = 0; r < json_array_size(ranks); r++)

@@ -33,6 +33,7 @@ typedef struct rank_figures {
     int64_t steps[QS_MOST_LENGTHS], arena_bytes, data_bytes, resident_bytes;
     int64_t staging_bytes;             /* of this process, where the arena is none of its memory; else -1 */
     int64_t programs[QS_MOST_LENGTHS]; /* of training: a smaller step has one of its own */
+    int64_t recorded;                  /* its steps run from recordings */
 } rank_figures;
 
 /* Readings of the clock in an iteration × what one costs. */
@@ -95,6 +96,7 @@ static void rank_fill(const qs_class *class_, const qs_class_plan *plan, const r
     *out = (qs_audit_rank){.predicted_arena = predicted_arena,
                            .reserved_arena = from->arena_bytes,
                            .data_bytes = from->data_bytes,
+                           .recorded = from->recorded,
                            .predicted_rss = -1,
                            .measured_rss = from->resident_bytes};
     snprintf(out->class_name, sizeof out->class_name, "%s", class_->name);
@@ -111,14 +113,14 @@ static void rank_fill(const qs_class *class_, const qs_class_plan *plan, const r
 /* ---- The warning ------------------------------------------------------------------------------------------------------------------ */
 
 /* The phase that is furthest off, in time, to the side to which the iteration is. Waiting follows from the others, and is blamed only when
- * it is off by twice as much. */
+ * it is off by twice as much. Phases of steps that run from recordings were not measured. */
 static void worst_find(const qs_audit *audit, int *rank, int *phase) {
     const double side = audit->measured_us > audit->predicted_us ? 1 : -1;
     double worst = 0;
     *rank = -1;
     for (int r = 0; r < audit->ranks; r++) {
         const qs_audit_rank *one = &audit->rank[r];
-        for (int i = 0; i < QS_PHASE_TIMES && is_predicted(&one->predicted); i++) {
+        for (int i = 0; i < QS_PHASE_TIMES && is_predicted(&one->predicted) && !one->recorded; i++) {
             const double weight = i == WAITING ? 0.5 : 1;
             const double off = weight * side * (qs_phase_times_at(&one->measured, i) - qs_phase_times_at(&one->predicted, i));
             if (off <= worst) continue;
@@ -159,14 +161,6 @@ static void warning_write(qs_audit *audit) {
                  qs_phase_times_at(&audit->rank[rank].predicted, phase), advice(phase));
 }
 
-/* The iteration of the slowest rank where all kernels were timed. */
-static double slowest_us(const qs_audit *audit) {
-    double slowest = 0;
-    for (int r = 0; r < audit->ranks; r++)
-        slowest = fmax(slowest, audit->rank[r].iteration_us);
-    return slowest;
-}
-
 /* ---- All together ----------------------------------------------------------------------------------------------------------------- */
 
 static qs_status audit_fill(const qs__setting *setting, const qs__plans *plans, const rank_figures *all, const qs_train_result *result,
@@ -185,7 +179,7 @@ static qs_status audit_fill(const qs__setting *setting, const qs__plans *plans, 
         out->observing_us += qs__length_share(out->length, out->lengths, k) * observing_us(plans->watch[k].schedule->steps);
     }
     out->first_step = plans->present.first_step;
-    out->measured_us = result->recorded_ranks > 0 ? slowest_us(out) : result->median_step_us;
+    out->measured_us = result->median_step_us;
     out->bound_percent = bound > 0 ? bound : default_bound;
     warning_write(out);
     return QS_OK;
@@ -210,7 +204,8 @@ qs_status qs__audit_make(const qs__setting *setting, const qs__plans *plans, con
     rank_figures mine = {.arena_bytes = (int64_t)qs_memory_bytes(plans->memory),
                          .data_bytes = setting->data_bytes,
                          .resident_bytes = resident_bytes,
-                         .staging_bytes = staging_sum(plans)};
+                         .staging_bytes = staging_sum(plans),
+                         .recorded = qs_executor_recorded(qs__main(&plans->present)->executor).state == QS_RECORDED_YES};
     rank_figures *all = NULL;
     char *data = NULL;
     int64_t *sizes = NULL;
@@ -271,7 +266,7 @@ static void phases_put(qs__text *text, const qs_audit_rank *one) {
     for (int i = 0; i < QS_PHASE_TIMES; i++) {
         snprintf(key, sizeof key, "%s_us", qs_phase_times_name(i));
         fputs(i ? ",\n                " : "", text->stream);
-        time_put(text, key, sum > 0, qs_phase_times_at(&one->predicted, i), qs_phase_times_at(&one->measured, i));
+        time_put(text, key, sum > 0 && !one->recorded, qs_phase_times_at(&one->predicted, i), qs_phase_times_at(&one->measured, i));
     }
     fputs("},\n", text->stream);
 }
@@ -296,7 +291,7 @@ static void rank_put(qs__text *text, int rank, const qs_audit_rank *one) {
     qs__text_quote(text, one->class_name);
     fputs(", ", text->stream);
     number_put(text, "iteration_us", one->iteration_us);
-    fputs(",\n", text->stream);
+    fputs(one->recorded ? ", \"recorded\": true,\n" : ",\n", text->stream);
     phases_put(text, one);
     memory_put(text, one);
     putc('}', text->stream);

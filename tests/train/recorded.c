@@ -86,6 +86,7 @@ TEST(executors_agree) {
             }
             assert_int_equal(found.state, QS_RECORDED_YES);
             assert_true(recordings >= 2);
+            assert_true(found.recorded_us > 0 && found.one_by_one_us == 0); /* for who predicts them */
             assert_int_equal(found.recordings, recordings);
             assert_int_equal(found.kernels, all);
         }
@@ -189,6 +190,8 @@ static char *training_run(training *here, qs_train_result *result) {
 static void assert_recorded(const qs_train_result *result, qs_records way) {
     assert_int_equal(result->recorded_ranks, records() && way == QS_RECORDS_ALWAYS);
     assert_true(result->audit.steps > 0);
+    assert_int_equal(result->audit.rank[0].recorded, records() && way == QS_RECORDS_ALWAYS);
+    assert_true(result->audit.measured_us == result->median_step_us); /* of steps as they ran, whatever the clock saw of them */
 }
 
 TEST(trainings_agree) {

@@ -121,11 +121,13 @@ QS_API const char *qs_phase_times_name(int index);
 QS_API double qs_phase_times_at(const qs_phase_times *times, int index);
 
 /* Of one rank. Medians over full-size steps after warm-up (the last 512 at most), each phase on its own. Where steps run from recordings
- * (qs_recorded) these are the steps that were timed, one in 16, kernel by kernel, as a plan's figures are: others take less time. */
+ * (qs_recorded) these are the steps that were timed, one in 16, kernel by kernel: others take less time, and what is predicted of phases is
+ * of those where the plan knows recordings. */
 typedef struct qs_audit_rank {
     char class_name[QS_NAME];
     qs_phase_times predicted, measured; /* predicted: all 0 where the plan does not say */
     double iteration_us;                /* of this rank */
+    bool recorded;                      /* its steps run from recordings */
     int64_t predicted_arena, reserved_arena;
     int64_t base_bytes, communication_bytes; /* by the plan */
     int64_t program_bytes;               /* by the plan, twice where the last step of an epoch is smaller: it has a program of its own */
@@ -152,7 +154,7 @@ typedef struct qs_audit {
     int64_t steps;        /* that the medians are over */
     int64_t first_step;   /* from 0, under the plan that ran last: what is predicted is that plan's, and no earlier step is in here */
     double predicted_us;  /* of the iteration; 0: the plan does not say */
-    double measured_us;   /* median over steps of the slowest rank; where steps run from recordings that of the timed ones */
+    double measured_us;   /* median over steps of the slowest rank, as they ran */
     double observing_us;  /* what reading the clock costs in an iteration of rank 0 */
     double bound_percent; /* of the error of the iteration */
     char warning[640];    /* which phase of which rank is off and what to do; "" within the bound */
