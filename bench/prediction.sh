@@ -11,7 +11,8 @@
 #
 # Plans: one recipe for all operators (profiling runs these too), three blocks lower than the rest, random mixes that no profile has seen.
 # Groups: native (one rank), limited (one rank under an instruction-set ceiling, fp32 and int8), two (native fp32/bf16 beside a native rank
-# with int8), four (two of each; more ranks than cores on small machines: reported, not bounded).
+# with int8), four (two of each; more ranks than cores on small machines: reported, not bounded); on devices that make recordings of kernels
+# one_by_one: native, without them.
 # Gradients are summed as PREDICTION_ALL_REDUCE says (shared).
 # Kernels timed by themselves, out of cache or in a hot loop, and in steps without regard to what is cold: predictions from such profiles stand
 # beside the others (contexts).
@@ -40,16 +41,17 @@ touch "$rows"
 # The lowest ceiling under which this CPU multiplies int8.
 ceiling=avx512_core_vnni
 "$QSYNC" devices --isa avx2_vnni --json | jq -e '[.devices[] | select(.backend == "cpu") | .formats[]] | index("int8")' > /dev/null && ceiling=avx2_vnni
-class() { # name role count isa formats
+class() { # name role count isa formats [fields]
     [ "$PREDICTION_BACKEND" != cpu ] || printf '"%s": {"role": "%s", "backend": "cpu", "count": %s, "cpu": {"isa": "%s"}, "speed": 1,
         "formats": [%s], "storage": [%s], "memory": {"capacity": "8GiB", "limit": "100%%"}}' "$1" "$2" "$3" "$4" "$5" "$5"
     [ "$PREDICTION_BACKEND" = cpu ] || printf '"%s": {"role": "%s", "backend": "%s", "count": %s, "speed": 1, "formats": [%s], "storage": [%s],
-        "memory": {"capacity": "16GiB", "limit": "100%%"}}' "$1" "$2" "$PREDICTION_BACKEND" "$3" "$5" "$5"
+        "memory": {"capacity": "16GiB", "limit": "100%%"}%s}' "$1" "$2" "$PREDICTION_BACKEND" "$3" "$5" "$5" "${6:+, $6}"
 }
 cluster() { # group
     big='"fp32", "bf16"' all=$(echo "\"$PREDICTION_FORMATS\"" | sed 's/ /", "/g')
     case $1 in
     native) classes=$(class one inference 1 all "$all") ;;
+    one_by_one) classes=$(class one inference 1 all "$all" "\"$PREDICTION_BACKEND\": {\"record\": \"no\"}") ;;
     limited) classes=$(class one inference 1 $ceiling '"fp32", "int8"') ;;
     two) classes="$(class big training 1 all "$big"), $(class weak inference 1 all "$all")" ;;
     four) classes="$(class big training 2 all "$big"), $(class weak inference 2 all "$all")" ;;
@@ -79,6 +81,7 @@ train_later() { # group folder plan
     must "$2/log" launch "$(ranks_of "$1")" train --cluster "$2/cluster.json" --plan "$2/plan.json" --dataset "$dataset" --all-reduce "$PREDICTION_ALL_REDUCE" \
         --max-steps 56 --test-limit 64 --out "$2/run"
     jq -nc --slurpfile timing "$2/run/timing.json" --slurpfile audit "$2/run/audit.json" '{measured_us: $timing[0].median_step_us,
+        recorded: any($audit[0].ranks[]; .recorded), kernel_by_kernel_us: ([$audit[0].ranks[].iteration_us] | max),
         rss: [$audit[0].ranks[].memory.rss.error_percent], arena: [$audit[0].ranks[].memory.arena]}'
 }
 cell() { # round group model folder plan

@@ -42,7 +42,9 @@ group_by([.group, .model, .plan])
     later: {
         single_rank: ($later | map(select(.ranks == 1)) | summary(later_error)),
         two_ranks: ($later | map(select(.ranks == 2)) | summary(later_error)),
-        pace: ($later | map(select(.ranks < 4)) | summary(100 * (.later.measured_us / .median_us - 1)))},
+        pace: ($later | map(select(.ranks < 4)) | summary(100 * (.later.measured_us / .median_us - 1))),
+        table: ($later | map("\(.group) \(.model) \(.plan): predicted \(.predicted_us / 1000 | hundredths) ms, took \(.later.measured_us / 1000 | hundredths) ms\(
+            if .later.recorded then " in recordings, \(.later.kernel_by_kernel_us / 1000 | hundredths) kernel by kernel" else "" end), error \(later_error | hundredths) %"))},
     no_casts: ($single | summary(.no_casts_error)),
     mixed: {with_casts: ($single | map(select(is_mixed)) | summary(.error)), no_casts: ($single | map(select(is_mixed)) | summary(.no_casts_error))},
     contexts: ($single | map(select(.rounds[0].contexts != null))

@@ -9,7 +9,8 @@
 #   sanitize   compute-sanitizer (GPU_TOOLS: memcheck synccheck initcheck racecheck) on our own kernels, for GPU_SECONDS (150)
 #   bench      kernels beside a copy, products, whole steps (bench/cuda-kernels.sh, bench/cuda-step.sh; GPU_BENCHES: kernels steps)
 #   peer       PyTorch's steps beside them
-#   predict    random mixes of formats: predicted and measured steps
+#   predict    random mixes of formats: predicted and measured steps, from recordings and kernel by kernel; uniform bf16 and a mix trained
+#              (GPU_LATER) in both ways
 #   demo       two unlike classes of one GPU: profiles, plans, training (bench/cuda-demo.sh)
 #   together   ranks of one job: a CPU beside the GPU, and both of the demo's classes at once, by MPI (bench/cuda-together.sh)
 #   accuracy   resnet20 on CIFAR-10 in several formats, for GPU_SECONDS
@@ -371,7 +372,8 @@ part_peer() {
 part_predict() {
     failed=0
     PREDICTION_BACKEND=cuda PREDICTION_NAME=cuda-prediction PREDICTION_OUT=$out/prediction PREDICTION_CONTEXTS=no PREDICTION_ROUNDS=1 \
-        PREDICTION_MODELS="${GPU_MODELS:-resnet20:64}" PREDICTION_GROUPS="${GPU_GROUPS:-native:20}" PREDICTION_REPETITIONS="${GPU_REPETITIONS:-10}" \
+        PREDICTION_MODELS="${GPU_MODELS:-resnet20:64}" PREDICTION_GROUPS="${GPU_GROUPS:-native:20 one_by_one:2}" PREDICTION_LATER="${GPU_LATER:-half mix0}" \
+        PREDICTION_REPETITIONS="${GPU_REPETITIONS:-10}" \
         sh bench/prediction.sh || failed=1
     bench_results cuda-prediction
     return $failed
@@ -402,9 +404,9 @@ part_accuracy() {
 limit_of() {
     case $1 in
     devices) limit=60 ;;
-    kernels | sanitize | bench | accuracy) limit=300 ;;
+    kernels | sanitize | bench | predict | accuracy) limit=300 ;;
     peer) limit=170 ;;
-    predict | demo | together) limit=240 ;;
+    demo | together) limit=240 ;;
     esac
     [ "$limit" -le "${GPU_LIMIT:-530}" ] || limit=$GPU_LIMIT
 }
