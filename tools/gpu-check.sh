@@ -90,13 +90,17 @@ packs() { # PART...
     return 1
 }
 
-# The tests of the device, golden steps, and what is known to ask nothing of a device that only the host's memory gives. Those of the device's
-# operators are one program.
+# What runs of a test is told apart by: the device's own goes through the operators one by one, and a kernel that fails takes its process with
+# it.
+names_of() { # TEST
+    [ "$1" = device.cuda ] && operators | sed 's/^/device.cuda./' || echo "$1"
+}
+
+# The tests of the device, golden steps, and what is known to ask nothing of a device that only the host's memory gives.
 tests_known() {
     ctest --test-dir build/gpu -N | sed -n 's/^ *Test *#[0-9]*: //p' | grep -E '^(cuda|part)\.[a-z]+\.|^far\.(train|profiler|generate)\.|^train\.golden$' |
         sed 's/^\(cuda\|far\)\.//' | sort -u | while read -r test; do
-        [ "$test" = device.cuda ] && names=$(operators | sed 's/^/device.cuda./') || names=$test
-        if packs kernels && echo "$names" | grep -qE "${GPU_TESTS:-.}"; then
+        if packs kernels && names_of "$test" | grep -qE "${GPU_TESTS:-.}"; then
             echo "$test"
         elif packs sanitize && [ "$test" = device.cuda ]; then
             echo "$test"
@@ -221,30 +225,35 @@ part_devices() {
     say "commit $QSYNC_COMMIT"
 }
 
-# One test, in a process of its own: what it printed, and a line of how it ended.
-part_test() { # NAME PROGRAM [OPERATOR]
-    begin=$(date +%s)
-    code=0
+# A test program: what it prints goes into a file, its exit code into $code. It ends with this script, and its children with it: timeout passes
+# on what ends it.
+test_run() { # LOG COMMAND...
+    test_log=$1 code=0
+    shift
     export QSYNC_TEST_DEVICE=cuda QS_SOURCE="$here" QS_TEST_SHARED="$here/$package" OMP_NUM_THREADS=1 QSYNC_CACHE=off
-    case $1 in part.*) export QSYNC_TEST_CUDA_PART=64 ;; esac
-    ranks=
-    grep -qs TEST_MAIN_RANKS "tests/$(echo "${1#part.}" | tr . /).c" && ranks='mpirun --oversubscribe --bind-to none -n 2'
-    # Its children end with it: timeout passes on what ends it.
-    # shellcheck disable=SC2086
-    timeout -k 5 "${GPU_TEST_LIMIT:-100}" $ranks "$programs/bin/$2" ${3:-} > "$out/tests/$1.log" 2>&1 &
+    "$@" > "$test_log" 2>&1 &
     child=$!
     trap 'kill $child && exit 1' TERM
     wait $child || code=$?
+}
+
+# One test, in a process of its own: what it printed, and a line of how it ended.
+part_test() { # NAME PROGRAM [OPERATOR]
+    begin=$(date +%s)
+    case $1 in part.*) export QSYNC_TEST_CUDA_PART=64 ;; esac
+    ranks=
+    grep -qs TEST_MAIN_RANKS "tests/$(echo "${1#part.}" | tr . /).c" && ranks='mpirun --oversubscribe --bind-to none -n 2'
+    # shellcheck disable=SC2086
+    test_run "$out/tests/$1.log" timeout -k 5 "${GPU_TEST_LIMIT:-100}" $ranks "$programs/bin/$2" ${3:-}
     echo "$1 $code $(($(date +%s) - begin))" > "$out/tests/$1.end"
 }
 
-# Names and programs of the tests. The device's own goes through the operators one by one: a kernel that fails takes its process with it.
+# Names and programs of the tests, and the operator of which.
 tests_list() {
     while read -r test; do
-        program=test_$(echo "${test#part.}" | sed 's/\./_/')
-        [ "$test" = device.cuda ] || { echo "$test $program" && continue; }
-        for operator in $(operators); do
-            echo "$test.$operator $program $operator"
+        for name in $(names_of "$test"); do
+            operator=${name#"$test"}
+            echo "$name test_$(echo "${test#part.}" | sed 's/\./_/')${operator:+ ${operator#.}}"
         done
     done < "$programs/tests" | GPU_TESTS=${GPU_TESTS:-.} awk '$1 ~ ENVIRON["GPU_TESTS"]'
 }
@@ -289,16 +298,11 @@ sanitizer_options() { # TOOL
 # One process under a tool: its share of the cases, small ones first, as far as the seconds reach.
 part_looked() { # TOOL SHARE SECONDS
     log=$out/sanitize/$1-${2%/*}.log
-    code=0
-    export QSYNC_TEST_DEVICE=cuda QSYNC_TEST_APART=1 QSYNC_TEST_CUDA_OWN="$3" QSYNC_TEST_CUDA_SHARE="$2" QS_SOURCE="$here" OMP_NUM_THREADS=1 \
-        QSYNC_CACHE=off
+    export QSYNC_TEST_APART=1 QSYNC_TEST_CUDA_OWN="$3" QSYNC_TEST_CUDA_SHARE="$2"
     # The tool has libraries of its own; the program finds what it needs beside it.
     # shellcheck disable=SC2046
-    LD_LIBRARY_PATH=$python_libraries timeout -k 5 $(($3 + 15)) compute-sanitizer --tool "$1" $(sanitizer_options "$1") \
-        --error-exitcode 99 "$programs/bin/test_device_cuda" > "$log" 2>&1 &
-    child=$!
-    trap 'kill $child && exit 1' TERM
-    wait $child || code=$?
+    test_run "$log" env LD_LIBRARY_PATH="$python_libraries" timeout -k 5 $(($3 + 15)) compute-sanitizer --tool "$1" $(sanitizer_options "$1") \
+        --error-exitcode 99 "$programs/bin/test_device_cuda"
     echo "exit code $code" >> "$log"
 }
 
