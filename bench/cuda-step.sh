@@ -7,15 +7,15 @@
 # GPU_TUNE (none): formats whose kernels are found by measurement first (qsync bench --tune), in as many rounds as GPU_TUNE_ROUNDS (6) says.
 # usage: bench/cuda-step.sh [ours] [peer]    (both). What is in GPU_OUT is not measured again.
 # GPU_OUT (run/cuda-step), GPU_CASES (MODEL:BATCH:EXTENT, a slash for the colon in a model's name), GPU_FORMATS: any recipe, so also e4m3fn;
-# GPU_STEPS (10), GPU_WAYS (stands compiled) and GPU_WAIT (of the peer), GPU_SECONDS (150: of the peer), GPU_CELL_SECONDS (60: of one of ours), GPU_BACKEND (cuda), GPU_PYTHON (python3).
+# GPU_STEPS (10), GPU_SECONDS (150: of the peer, which reads GPU_WAYS and GPU_WAIT itself), GPU_CELL_SECONDS (60: of one of ours), GPU_BACKEND
+# (cuda), GPU_PYTHON (python3).
 set -eu
 cd "$(dirname "$0")/.."
 bench_name=cuda-step
 . bench/common.sh
 : "${GPU_OUT:=run/cuda-step}" "${GPU_CASES:=resnet50:256:224 bert/base:64:128}" "${GPU_FORMATS:=bf16 fp16 tf32 fp32 int8/bf16}" \
     "${GPU_STEPS:=10}" "${GPU_SECONDS:=150}" "${GPU_BACKEND:=cuda}" "${GPU_PYTHON:=python3}" \
-    "${GPU_CELL_SECONDS:=60}" "${GPU_TUNE:=}" "${GPU_TUNE_ROUNDS:=6}" "${GPU_WAYS:=stands compiled}"
-export GPU_WAYS
+    "${GPU_CELL_SECONDS:=60}" "${GPU_TUNE:=}" "${GPU_TUNE_ROUNDS:=6}"
 mkdir -p "$GPU_OUT"
 log=$GPU_OUT/log
 over=no
