@@ -60,8 +60,9 @@ typedef struct outcome {
     char reason[200];
 } outcome;
 static struct shared {
-    int next;  /* the entry that runs, or would */
-    bool lost; /* the GPU takes nothing more from the process */
+    int next;     /* the entry that runs, or would */
+    bool running; /* it does: what failed or passed stays so, whatever comes before the next one */
+    bool lost;    /* the GPU takes nothing more from the process */
     outcome of[MOST_ENTRIES];
 } * shared;
 
@@ -266,6 +267,7 @@ static void run_entry(void **state) {
     if (shared->lost) _exit(AGAIN);
     if (own_until == 0) alarm(SECONDS);
     shared->next = number;
+    shared->running = true;
     of->state = FAILED;
     assert_ok(qs_case_parse(one->text, &parsed));
     const qs_status status = qs_device_candidates(device, &parsed, all, &count);
@@ -287,6 +289,12 @@ static void run_entry(void **state) {
     of->state = PASSED;
 }
 
+static int entry_end(void **state) {
+    (void)state;
+    shared->running = false;
+    return 0;
+}
+
 /* ---- Children ---- */
 
 static int device_start(void **state) {
@@ -299,7 +307,8 @@ static void entries_run(int first) {
     static struct CMUnitTest tests[MOST_ENTRIES];
     const size_t count = (size_t)(entry_count - first);
     for (int i = first; i < entry_count; i++)
-        tests[i - first] = (struct CMUnitTest){.name = entries[i].text, .test_func = run_entry, .initial_state = &entries[i]};
+        tests[i - first] =
+            (struct CMUnitTest){.name = entries[i].text, .test_func = run_entry, .teardown_func = entry_end, .initial_state = &entries[i]};
     const int failed = _cmocka_run_group_tests("cases", tests, count, device_start, NULL);
     shared->next = entry_count;
     if (failed == 0) qs_device_close(device); /* what failed left its kernels */
@@ -390,7 +399,7 @@ static int verdict(void) {
 /* Under a tool a case can take longer than anybody waits. */
 static void time_is_up(int signal) {
     (void)signal;
-    if (shared->next < entry_count) {
+    if (shared->running) {
         shared->of[shared->next].state = NOT_RUN;
         printf("time is up in %s\n", entries[shared->next].text);
     }
