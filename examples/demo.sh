@@ -47,7 +47,8 @@ mkdir -p "$DEMO_OUT"
 job="--model $DEMO_MODEL --dataset $dataset --batch $DEMO_BATCH --epochs $DEMO_EPOCHS --rate 0.2 --no-augmentation"
 echo "== two unlike devices, see $cluster"
 # shellcheck disable=SC2086
-launch profile --cluster $cluster --model "$DEMO_MODEL" --dataset "$dataset" --batch "$DEMO_BATCH" $DEMO_PROFILE --out "$DEMO_OUT/profile.json"
+launch profile --cluster $cluster --model "$DEMO_MODEL" --dataset "$dataset" --batch "$DEMO_BATCH" $DEMO_PROFILE --accept-noise \
+    --out "$DEMO_OUT/profile.json"
 for planner in fp32 uniform qsync; do
     echo
     echo "== plan $planner"

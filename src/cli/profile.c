@@ -100,15 +100,37 @@ static qs_status class_put(qs_profile *old, qs_profile *measured) {
     return QS_OK;
 }
 
-/* ---- Output -------------------------------------------------------------------------------------------------------------- */
+/* ---- Output and conditions ----------------------------------------------------------------------------------------------  */
+
+/* Part of the time that somebody else may have a core of a profile. */
+static const double most_foreign = 0.1;
+
+/* Threads of a run that outnumber the cores wait for one another, so only those with a core of their own tell of others. */
+static qs_status conditions_check(const qs_class_profile *one) {
+    const qs_conditions *now = &one->conditions;
+    char core[32] = "one of its cores";
+    if (!now->known || !now->pinned) return QS_OK;
+    if (now->core >= 0) snprintf(core, sizeof core, "core %d", now->core);
+    if (now->waited > most_foreign)
+        return qs_fail(QS_UNSUPPORTED,
+                       "class %s: other processes had %s for %.0f %% of the time (at most %.0f %% are taken for quiet): find them (top), "
+                       "stop them or leave them other cores (taskset), and profile again",
+                       one->class_name, core, 100 * now->waited, 100 * most_foreign);
+    if (now->stolen > most_foreign)
+        return qs_fail(
+            QS_UNSUPPORTED,
+            "class %s: the host of this virtual machine gave %.0f %% of its cores' time to others (at most %.0f %% are taken for "
+            "quiet): profile again at another time, or on a machine of its own",
+            one->class_name, 100 * now->stolen, 100 * most_foreign);
+    return QS_OK;
+}
 
 static void conditions_warn(const qs_class_profile *one) {
     const qs_conditions *now = &one->conditions;
     if (!now->known || (now->waited < 0.05 && now->stolen < 0.05 && (!one->quality.known || one->quality.drift < 0.25))) return;
     qs_log(QS_LOG_WARNING,
-           "class %s was measured on a busy machine (it waited for a core %.0f %% of the time, the host took %.0f %%, load %.1f when it "
-           "began, "
-           "its pace changed by %.0f %%): profile again when it is quiet, or trust predictions less",
+           "class %s was measured on a busy machine (a thread waited for a core %.0f %% of the time, the host took %.0f %%, load %.1f when "
+           "it began, its pace changed by %.0f %%): profile again when it is quiet, or trust predictions less",
            one->class_name, 100 * now->waited, 100 * now->stolen, now->load_average, 100 * one->quality.drift);
 }
 
@@ -189,7 +211,7 @@ typedef struct profile_work {
     const char *weights;         /* of --noise-only */
     char *partial;
     qs_profile old; /* of --class: what is in the file */
-    bool json, hessian, estimate, noise_only;
+    bool json, hessian, estimate, noise_only, accept_noise;
 } profile_work;
 
 static qs_status context_read(profile_work *work) {
@@ -262,6 +284,9 @@ static const option_row option_rows[] = {
      .needs = "cluster", .excludes = "class,hessian"},
     {OPTION(profile_work, statistics_from, "statistics-from", "FILE", "tensor statistics of a measured profile of the same model"),
      .needs = "estimate"},
+    {OPTION(
+        profile_work, accept_noise, "accept-noise", NULL,
+        "also a profile of cores that others used for more than a tenth of the time; QSYNC_ACCEPT_NOISE=yes says so for every profile")},
     {OPTION(profile_work, options.fresh, "fresh", NULL, "start over, even if an interrupted measurement (FILE.partial) could go on")},
     {OPTION(profile_work, out, "out", "FILE", "where to write"), .standard = "profile.json"},
     {OPTION(profile_work, json, "json", NULL, "print a JSON summary")},
@@ -320,8 +345,25 @@ static qs_status work_prepare(profile_work *work, const worker *here) {
     return old_read(work);
 }
 
+/* What was measured beside other work lies beside the file that it would have been. */
+static qs_status noise_refuse(const profile_work *work, const qs_profile *profile) {
+    const char *always = getenv("QSYNC_ACCEPT_NOISE");
+    char *aside = NULL, why[512];
+    qs_status status = QS_OK;
+    for (int c = 0; c < profile->classes && status == QS_OK; c++)
+        status = conditions_check(&profile->class_[c]);
+    if (status == QS_OK || work->accept_noise || (always && strcmp(always, "yes") == 0)) return QS_OK;
+    snprintf(why, sizeof why, "%s", qs_message());
+    QS_TRY(qs_format_text(&aside, "%s.refused", work->out));
+    const qs_status written = qs_profile_write(aside, profile);
+    if (written == QS_OK) status = qs_fail(status, "%s; --accept-noise takes such a profile, %s is this one", why, aside);
+    free(aside);
+    return written == QS_OK ? status : written;
+}
+
 /* A class that was measured into a file that is there; else the profile as it is. */
 static qs_status profile_keep(profile_work *work, qs_profile *profile) {
+    QS_TRY(noise_refuse(work, profile));
     if (work->old.classes == 0) return profile_out(profile, work->out, work->json);
     QS_TRY(class_put(&work->old, profile));
     return profile_out(&work->old, work->out, work->json);
@@ -378,9 +420,10 @@ static qs_status profiled(profile_work *work, const worker *here, qs_profile *pr
         status = profile_checks_predict(&work->checks, &here->cluster, &work->job.job, profile);
         if (status == QS_OK) status = profile_keep(work, profile);
     }
-    QS_TRY(qs_comm_agree(here->comm, status));
-    qs_profile_partial_remove(&work->options);
-    return QS_OK;
+    status = qs_comm_agree(here->comm, status);
+    /* A profile that was refused would go on from the same noise. */
+    if (status == QS_OK || status == QS_UNSUPPORTED) qs_profile_partial_remove(&work->options);
+    return status;
 }
 
 /* ---- Profiles without the hardware, and statistics that one profile lends another ---- */

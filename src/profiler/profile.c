@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* One measurement from start to end: every rank its class, stage by stage; then rank 0 puts the classes together. And how quiet the machine
- * was: what Linux counts about this process and about all cores, at the beginning and at the end. */
+ * was: what Linux counts about this process and about its cores, at the beginning and at the end. */
 #include "noise/statistics.h"
 #include "resume.h"
 
@@ -21,32 +21,31 @@ void qs_profile_options_default(qs_profile_options *out) {
 
 /* Counters of process and machine when measuring began. */
 typedef struct conditions_start {
-    double clock, load, waited, stolen, ticks; /* seconds; processes; seconds; ticks of all cores */
+    double clock, load, stolen, ticks; /* seconds; processes; ticks of its cores */
     long preemptions;
+    qs_waits waits;
 } conditions_start;
 
-/* Seconds that this thread was ready but waited for a core. */
-static double waited_seconds(void) {
-    double running = 0, waiting = 0;
-    FILE *file = fopen("/proc/thread-self/schedstat", "r");
-    if (!file) return 0;
-    if (fscanf(file, "%lf %lf", &running, &waiting) != 2) waiting = 0;
-    fclose(file);
-    return waiting * 1e-9;
-}
-
-/* Ticks of all cores since the machine started, and those that its host took: user nice system idle iowait irq softirq steal. */
+/* Ticks of the cores that this process may run on, since the machine started, and those that the machine's host took. */
 static void ticks_read(double *all, double *stolen) {
-    double tick[8] = {0};
+    char line[512];
+    qs_cores mine;
     FILE *file = fopen("/proc/stat", "r");
     *all = *stolen = 0;
     if (!file) return;
-    const int got =
-        fscanf(file, "cpu %lf %lf %lf %lf %lf %lf %lf %lf", &tick[0], &tick[1], &tick[2], &tick[3], &tick[4], &tick[5], &tick[6], &tick[7]);
+    qs_cores_read(0, &mine);
+    while (fgets(line, sizeof line, file)) {
+        double tick[8] = {0}; /* user nice system idle iowait irq softirq steal */
+        int core = 0;
+        if (sscanf(line, "cpu%d %lf %lf %lf %lf %lf %lf %lf %lf", &core, &tick[0], &tick[1], &tick[2], &tick[3], &tick[4], &tick[5],
+                   &tick[6], &tick[7]) < 2 ||
+            core < 0 || core >= QS_MOST_CORES || !(mine.allowed[core / 64] >> (core % 64) & 1))
+            continue;
+        for (int i = 0; i < 8; i++)
+            *all += tick[i];
+        *stolen += tick[7];
+    }
     fclose(file);
-    for (int i = 0; i < got; i++)
-        *all += tick[i];
-    *stolen = tick[7];
 }
 
 static long preemptions_count(void) {
@@ -56,7 +55,8 @@ static long preemptions_count(void) {
 
 static void conditions_begin(conditions_start *out) {
     double load = 0;
-    *out = (conditions_start){.clock = qs_clock(), .waited = waited_seconds(), .preemptions = preemptions_count()};
+    *out = (conditions_start){.clock = qs_clock(), .preemptions = preemptions_count()};
+    (void)qs_waited(&out->waits);
     ticks_read(&out->ticks, &out->stolen);
     if (getloadavg(&load, 1) == 1) out->load = load;
 }
@@ -65,8 +65,8 @@ static double part_of(double some, double all) {
     return all > 0 ? fmin(fmax(some / all, 0), 1) : 0;
 }
 
-/* What came of it since. What the system does not tell stays 0. */
-static void conditions_end(const conditions_start *start, bool pinned, const char *communicator, qs_conditions *out) {
+/* What came of it since, on this rank. What the system does not tell stays 0. */
+static void conditions_end(conditions_start *start, bool pinned, const char *communicator, qs_conditions *out) {
     const double seconds = qs_clock() - start->clock;
     double ticks, stolen;
     ticks_read(&ticks, &stolen);
@@ -74,12 +74,39 @@ static void conditions_end(const conditions_start *start, bool pinned, const cha
                            .pinned = pinned,
                            .load_average = start->load,
                            .preemptions = fmax((double)(preemptions_count() - start->preemptions), 0) / fmax(seconds, 1e-3),
-                           .waited = part_of(waited_seconds() - start->waited, seconds),
+                           .waited = part_of(qs_waited(&start->waits), seconds),
                            .stolen = part_of(stolen - start->stolen, ticks - start->ticks)};
+    out->core = start->waits.core;
     snprintf(out->communicator, sizeof out->communicator, "%s", communicator);
 #ifdef __GLIBC__
     snprintf(out->libc, sizeof out->libc, "glibc %s", gnu_get_libc_version());
 #endif
+}
+
+/* A class's conditions are those of its rank that was disturbed most. Collective. */
+static qs_status conditions_agree(const qs__setting *setting, qs_conditions *mine) {
+    enum { WAITED, CORE, STOLEN, FIGURES };
+    const qs_cluster *cluster = setting->options->cluster;
+    double *figure = NULL;
+    qs_status status = qs_allocate((size_t)setting->ranks * FIGURES, sizeof *figure, &figure);
+    QS_GOTO(qs_comm_agree(setting->comm, status));
+    double *own = figure + setting->rank * FIGURES;
+    own[WAITED] = mine->waited;
+    own[CORE] = mine->core + 1;
+    own[STOLEN] = mine->stolen;
+    QS_GOTO(qs_comm_max(setting->comm, figure, (int64_t)setting->ranks * FIGURES));
+    for (int rank = 0; rank < setting->ranks; rank++) {
+        const double *other = figure + rank * FIGURES;
+        if (qs_cluster_class_of(cluster, rank) != qs_cluster_class_of(cluster, setting->rank)) continue;
+        if (other[WAITED] > mine->waited) {
+            mine->waited = other[WAITED];
+            mine->core = (int)other[CORE] - 1;
+        }
+        mine->stolen = fmax(mine->stolen, other[STOLEN]);
+    }
+done:
+    free(figure);
+    return status;
 }
 
 /* ---- The class of this rank ---- */
@@ -249,6 +276,7 @@ static qs_status measure(qs__setting *setting, qs_profile *mine, qs_profile *all
     QS_GOTO(qs_comm_agree(comm, qs__batches_fill(setting, &memory, &mixes, &cases, &others, mine->class_, all)));
     QS_GOTO(qs_comm_agree(comm, qs__lengths_fill(setting, &memory, &shorter, mine->class_, all)));
     conditions_end(&start, setting->options->pinned, qs_comm_library(comm), &mine->class_->conditions);
+    QS_GOTO(conditions_agree(setting, &mine->class_->conditions));
     QS_GOTO(classes_merge(setting, mine, all));
     if (setting->rank == 0) status = checks_fill(setting->options, &figures.checked, all);
     QS_GOTO(qs_comm_agree(comm, status));

@@ -134,9 +134,11 @@ static const qs__field condition_fields[] = {
     {"preemptions", QS__NUMBER, QS__REQUIRED, QS__AT(qs_conditions, preemptions), .unit = "per second",
      .text = "involuntary context switches of the process"},
     {"waited", QS__NUMBER, QS__REQUIRED, QS__AT(qs_conditions, waited), .high = 1,
-     .text = "part of the time that its first thread was ready but did not run"},
+     .text = "part of the time that the thread which waited longest, of all ranks of the class, was ready but did not run"},
+    {"core", QS__COUNT, QS__LEFT_OUT, QS__AT(qs_conditions, core), .low = -1, .standard = -1, .absent = "not known, or nobody waited",
+     .text = "where that thread last ran"},
     {"stolen", QS__NUMBER, QS__REQUIRED, QS__AT(qs_conditions, stolen), .high = 1,
-     .text = "part of the machine's time that its host gave to others"},
+     .text = "part of the time of its cores that the machine's host gave to others, at the rank that lost most"},
     {"communicator", QS__TEXT, QS__REQUIRED, QS__AT(qs_conditions, communicator), .text = "name and version"},
     {"libc", QS__TEXT, QS__REQUIRED, QS__AT(qs_conditions, libc), .text = "name and version"},
 };

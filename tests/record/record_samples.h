@@ -84,7 +84,7 @@ static const char profile_sample[] =
     "\"gcc\"},\n"
     "      \"cpu\": {\"threads\": 1, \"isa\": \"all\", \"cache_bytes\": 128},\n"
     "      \"date\": \"2026\",\n"
-    "      \"conditions\": {\"pinned\": true, \"load_average\": 0.25, \"preemptions\": 1.5, \"waited\": 0.01, \"stolen\": 0, "
+    "      \"conditions\": {\"pinned\": true, \"load_average\": 0.25, \"preemptions\": 1.5, \"waited\": 0.01, \"core\": 3, \"stolen\": 0, "
     "\"communicator\": \"MPI\", \"libc\": \"c\"},\n"
     "      \"quality\": {\"plans\": 12, \"steps\": 10, \"confidence\": 0.01, \"drift\": 0.02, \"disturbed\": 0.05, \"closure_mean\": "
     "0.005, "

@@ -288,3 +288,27 @@ qs_status qs__mixes_cover(const qs__setting *setting, const qs__cases *cases, co
     *chosen_count = count;
     return QS_OK;
 }
+
+/* ---- What places in plans showed ---- */
+
+qs_status qs__cold_bytes(const qs_schedule *schedule, int64_t *cold) {
+    int64_t *one = NULL;
+    qs_status status = qs_allocate((size_t)schedule->steps, sizeof *one, &one);
+    for (int c = 0; c < QS__CACHES && status == QS_OK; c++) {
+        status = qs_schedule_cold_bytes(schedule, qs__cache_bytes[c], one);
+        for (int s = 0; s < schedule->steps; s++)
+            cold[s * QS__CACHES + c] = one[s];
+    }
+    free(one);
+    return status;
+}
+
+qs_status qs__place_keep(qs__cases *cases, const qs_step *step, const int64_t *cold, double us, double alone_us) {
+    qs__entry *entry = &cases->entry[qs__cases_find(cases, step->case_text)];
+    /* Company never makes a kernel faster: a ratio above 1 is noise. */
+    if (alone_us > 0 && us > 0) QS_TRY(qs__samples_add(&entry->alone, fmin(alone_us / us, 1)));
+    if (step->conversion) return qs__samples_add(&entry->conversion_us, us);
+    for (int c = 0; c < QS__CACHES; c++)
+        QS_TRY(qs__samples_add(&entry->cold[c], (double)cold[c]));
+    return qs__samples_add(&entry->kernel_us, us);
+}

@@ -4,8 +4,9 @@
  * All plans are visited in turn, round after round: a machine that is slower for a second or drifts over a minute touches all of them
  * alike. A visit is a few timed steps; with several ranks it lasts an agreed time, so that all of them compute all the while, as in
  * training. A plan so small that caches hold much of the one before begins with a step that is not timed; a large one throws that out
- * itself within a few kernels. Rounds go on until kernels are known well enough. A round in which the whole machine was slower than in the
- * others is left out and made up for; so is, in the end, a step that was slower than its plan's others.
+ * itself within a few kernels. Rounds go on until kernels are known well enough. A step in which a thread had to wait for its core does not
+ * count. A round in which the whole machine was slower than in the others is left out and made up for; so is, in the end, a step that was
+ * slower than its plan's others.
  *
  * All-reduces go to a communicator of one rank here: waiting for others is not a kernel's time. Checks are the exception: plans that are
  * timed beside the profile's own and give it nothing but what its predictions are worth. All ranks run them together, all-reduces and
@@ -21,6 +22,8 @@ enum { ALONE_ROUND = -1, NO_ROUND = -2 };
 static const double wanted_confidence = 0.01; /* of kernels' times in a step: half the 95 % interval */
 /* What takes so many times its median was disturbed: neighbours of a shared machine slow a core down for tenths of a second. */
 static const double disturbed = 1.05;
+/* Part of a step that a thread may be kept from its core: daemons take less, another process takes a slice of milliseconds. */
+static const double most_waited = 0.01;
 
 /* One plan under measurement. */
 typedef struct plan_run {
@@ -31,6 +34,7 @@ typedef struct plan_run {
     int timed, capacity;  /* steps */
     double *step;         /* (capacity × schedule steps) microseconds */
     double *whole, *data; /* (capacity) microseconds */
+    double *waited;       /* (capacity) part of it in which a thread waited for its core */
     double *busy;         /* (capacity) of checks: what kernels took of it */
     int *round;           /* (capacity) in which it was timed; ALONE_ROUND: while the other ranks waited */
     double median_us;     /* of whole steps */
@@ -52,9 +56,11 @@ typedef struct campaign {
     int64_t steps;            /* run so far */
     double quantum;           /* seconds of a visit; 0: a count of steps */
     double confidence, drift; /* worst plan's, worst round's */
-    double disturbed;         /* part of the steps that were left out one by one */
+    int left_out;             /* steps, one by one */
+    double disturbed;         /* the part of all that they are */
     double pooled;            /* confidence of kernels, which several plans hold */
     qs__samples *scratch;
+    qs_waits waits; /* until the last step */
 } campaign;
 
 /* ---- One plan ---------------------------------------------------------------------------------------------------------------------- */
@@ -66,6 +72,7 @@ static void run_release(plan_run *run) {
     free(run->step);
     free(run->whole);
     free(run->data);
+    free(run->waited);
     free(run->busy);
     free(run->round);
 }
@@ -77,6 +84,7 @@ static qs_status plan_start(const campaign *all, const qs__mix *mix, int capacit
     QS_TRY(qs_allocate((size_t)capacity * (size_t)run->schedule->steps, sizeof *run->step, &run->step));
     QS_TRY(qs_allocate((size_t)capacity, sizeof *run->whole, &run->whole));
     QS_TRY(qs_allocate((size_t)capacity, sizeof *run->data, &run->data));
+    QS_TRY(qs_allocate((size_t)capacity, sizeof *run->waited, &run->waited));
     QS_TRY(qs_allocate((size_t)capacity, sizeof *run->round, &run->round));
     QS_TRY(qs_timeline_create(run->schedule, &run->timeline));
     qs_executor_time(run->executor, &run->timeline);
@@ -96,11 +104,13 @@ static void steps_note(plan_run *run) {
 
 static qs_status step_run(campaign *all, plan_run *run, bool timed) {
     const bool noted = timed && !all->again && run->timed < run->capacity;
+    if (noted) (void)qs_waited(&all->waits);
     const double begin = qs_clock();
     QS_TRY(qs__training_step(all->setting, run->executor, all->steps++));
     if (!noted) return QS_OK;
     run->data[run->timed] = (run->timeline.begin - begin) * 1e6;
     run->whole[run->timed] = (qs_clock() - begin) * 1e6;
+    run->waited[run->timed] = 1e6 * qs_waited(&all->waits) / run->whole[run->timed];
     steps_note(run);
     run->round[run->timed++] = all->round;
     return QS_OK;
@@ -149,6 +159,7 @@ static qs_status checks_bind(campaign *all) {
         QS_TRY(qs_executor_create(run->schedule, setting->device, comm, all->memory, &run->executor));
         QS_TRY(qs_allocate((size_t)capacity, sizeof *run->whole, &run->whole));
         QS_TRY(qs_allocate((size_t)capacity, sizeof *run->data, &run->data));
+        QS_TRY(qs_allocate((size_t)capacity, sizeof *run->waited, &run->waited));
         QS_TRY(qs_allocate((size_t)capacity, sizeof *run->busy, &run->busy));
         QS_TRY(qs_allocate((size_t)capacity, sizeof *run->round, &run->round));
         QS_TRY(qs_timeline_create(run->schedule, &run->timeline));
@@ -180,13 +191,14 @@ static qs_status check_warm_up(campaign *all, plan_run *run) {
 
 /* ---- Medians of checks ---- */
 
-/* A step is disturbed when the kernels of any rank took longer than they usually do there: on a machine that others use, one rank or the
- * other often is. What is predicted on top of kernels, waiting and all-reduces, does not decide about it. flag[i] becomes 0 or 1. */
+/* A step is disturbed when the kernels of any rank took longer than they usually do there, or a thread waited for its core: on a machine
+ * that others use, one rank or the other often is. What is predicted on top of kernels, waiting for ranks and all-reduces, does not decide
+ * about it. flag[i] becomes 0 or 1. */
 static qs_status disturbed_find(const campaign *all, const plan_run *run, double *flag) {
     memcpy(flag, run->busy, (size_t)run->timed * sizeof *flag);
     const double most = disturbed * qs__quartiles_of(run->timed, flag).median;
     for (int i = 0; i < run->timed; i++)
-        flag[i] = run->busy[i] > most;
+        flag[i] = run->busy[i] > most || run->waited[i] > most_waited;
     return qs_comm_max(all->setting->comm, flag, run->timed);
 }
 
@@ -285,19 +297,22 @@ static void medians_update(const campaign *all) {
     }
 }
 
-/* Takes out what was timed in a round, or took longer than most_us. */
-static void steps_drop(plan_run *run, int round, double most_us) {
+/* Takes out what was timed in a round, took longer than most_us, or waited for a core for more than that part of it. Returns how many. */
+static int steps_drop(plan_run *run, int round, double most_us, double most_wait) {
+    const int before = run->timed;
     int kept = 0;
     const size_t steps = (size_t)run->schedule->steps;
-    for (int i = 0; i < run->timed; i++) {
-        if (run->round[i] == round || run->whole[i] > most_us) continue;
+    for (int i = 0; i < before; i++) {
+        if (run->round[i] == round || run->whole[i] > most_us || run->waited[i] > most_wait) continue;
         if (run->step) memmove(run->step + (size_t)kept * steps, run->step + (size_t)i * steps, steps * sizeof *run->step);
         if (run->busy) run->busy[kept] = run->busy[i];
         run->whole[kept] = run->whole[i];
         run->data[kept] = run->data[i];
+        run->waited[kept] = run->waited[i];
         run->round[kept++] = run->round[i];
     }
     run->timed = kept;
+    return before - kept;
 }
 
 /* Steps of another round. */
@@ -307,15 +322,25 @@ static bool has_others(const plan_run *run, int round) {
     return false;
 }
 
+/* Steps that waited for a core, unless most of a plan's did: on a core that is never free, the usual step is one that waits. */
+static void waiting_steps_drop(campaign *all) {
+    for (int p = 0; p < all->plans; p++) {
+        plan_run *run = &all->plan[p];
+        int waiting = 0;
+        for (int i = 0; i < run->timed; i++)
+            waiting += run->waited[i] > most_waited;
+        if (2 * waiting <= run->timed) all->left_out += steps_drop(run, NO_ROUND, INFINITY, most_waited);
+    }
+}
+
 /* At most half of a plan's steps: medians stay in the middle of what is left. */
 static void disturbed_steps_drop(campaign *all) {
-    int before = 0, after = 0;
+    int kept = 0;
     for (int p = 0; p < all->plans; p++) {
-        before += all->plan[p].timed;
-        steps_drop(&all->plan[p], NO_ROUND, disturbed * all->plan[p].median_us);
-        after += all->plan[p].timed;
+        all->left_out += steps_drop(&all->plan[p], NO_ROUND, disturbed * all->plan[p].median_us, INFINITY);
+        kept += all->plan[p].timed;
     }
-    all->disturbed = 1 - (double)after / before;
+    all->disturbed = (double)all->left_out / (all->left_out + kept);
     medians_update(all);
 }
 
@@ -331,9 +356,9 @@ static qs_status disturbed_rounds_drop(campaign *all) {
             all->dropped_rounds++;
             qs_log(QS_LOG_INFO, "profile: round %d was %.0f %% slower than the others: left out", round + 1, (pace - 1) * 100);
             for (int p = 0; p < all->plans; p++)
-                steps_drop(&all->plan[p], round, INFINITY);
+                steps_drop(&all->plan[p], round, INFINITY, INFINITY);
             for (int c = 0; c < all->checks; c++)
-                if (has_others(&all->check[c], round)) steps_drop(&all->check[c], round, INFINITY);
+                if (has_others(&all->check[c], round)) steps_drop(&all->check[c], round, INFINITY, INFINITY);
             continue;
         }
         all->good_rounds++;
@@ -368,6 +393,7 @@ static qs_status rounds_run(campaign *all) {
         qs__progress(all->setting, 0.05 + 0.35 * all->round / all->most_rounds, "kernels in training steps");
         QS_TRY(round_run(all));
         all->round++;
+        waiting_steps_drop(all);
         medians_update(all);
         QS_TRY(disturbed_rounds_drop(all));
         medians_update(all);
@@ -436,36 +462,13 @@ static double jitter_of(const plan_run *run, qs__samples *scratch) {
     return fmin(qs__quartiles_of(scratch->count, scratch->value).median / (0.6745 * sqrt(2)) / run->median_us, 1);
 }
 
-static qs_status place_keep(qs__cases *cases, const qs_step *step, const int64_t *cold, double us, double alone_us) {
-    qs__entry *entry = &cases->entry[qs__cases_find(cases, step->case_text)];
-    /* Company never makes a kernel faster: a ratio above 1 is noise. */
-    if (alone_us > 0 && us > 0) QS_TRY(qs__samples_add(&entry->alone, fmin(alone_us / us, 1)));
-    if (step->conversion) return qs__samples_add(&entry->conversion_us, us);
-    for (int c = 0; c < QS__CACHES; c++)
-        QS_TRY(qs__samples_add(&entry->cold[c], (double)cold[c]));
-    return qs__samples_add(&entry->kernel_us, us);
-}
-
-/* (steps × QS__CACHES) bytes that each step of a plan finds cold. */
-static qs_status cold_bytes(const qs_schedule *schedule, int64_t *cold) {
-    int64_t *one = NULL;
-    qs_status status = qs_allocate((size_t)schedule->steps, sizeof *one, &one);
-    for (int c = 0; c < QS__CACHES && status == QS_OK; c++) {
-        status = qs_schedule_cold_bytes(schedule, qs__cache_bytes[c], one);
-        for (int s = 0; s < schedule->steps; s++)
-            cold[s * QS__CACHES + c] = one[s];
-    }
-    free(one);
-    return status;
-}
-
 static qs_status places_keep(const campaign *all, const plan_run *run, const int64_t *cold, double stretch) {
     const size_t steps = (size_t)run->schedule->steps;
     for (size_t s = 0; s < steps; s++) {
         const double us = place_median(run, all->scratch, run->step + s, steps, false);
         const double alone_us = place_median(run, all->scratch, run->step + s, steps, true);
         if (run->schedule->step[s].kind == QS_STEP_KERNEL)
-            QS_TRY(place_keep(all->cases, &run->schedule->step[s], cold + s * QS__CACHES, stretch * us, stretch * alone_us));
+            QS_TRY(qs__place_keep(all->cases, &run->schedule->step[s], cold + s * QS__CACHES, stretch * us, stretch * alone_us));
     }
     return QS_OK;
 }
@@ -477,7 +480,7 @@ static qs_status plan_keep(const campaign *all, const plan_run *run) {
     const qs__split split = qs__split_of(beside, run->schedule->steps, run->whole, run->data, run->step, all->scratch->value);
     int64_t *cold = NULL;
     QS_TRY(qs_allocate((size_t)run->schedule->steps * QS__CACHES, sizeof *cold, &cold));
-    qs_status status = cold_bytes(run->schedule, cold);
+    qs_status status = qs__cold_bytes(run->schedule, cold);
     if (status == QS_OK) status = places_keep(all, run, cold, split.stretch);
     free(cold);
     QS_TRY(status);

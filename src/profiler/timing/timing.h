@@ -69,6 +69,10 @@ typedef struct qs__cases {
 qs_status qs__cases_lookup(void *cases, const qs_case *one, const char *case_text, qs_kernel_row *out);
 /* Index of a case, -1 when absent. */
 int qs__cases_find(const qs__cases *cases, const char *case_text);
+/* (steps × QS__CACHES) bytes that each step of a plan finds cold. */
+qs_status qs__cold_bytes(const qs_schedule *schedule, int64_t *cold);
+/* What a kernel took at one place of a plan: beside its neighbours at work and, unless 0, while they waited; its row of cold bytes. */
+qs_status qs__place_keep(qs__cases *cases, const qs_step *step, const int64_t *cold, double us, double alone_us);
 void qs__cases_release(qs__cases *cases);
 
 /* One assignment of recipes to operators. */

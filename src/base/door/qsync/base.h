@@ -155,6 +155,25 @@ QS_API bool qs_cores_deal(int processes, const qs_cores *process, int mine, int 
 /* Holds the pool's threads to these cores, one each; the first thread of several to all of them. Call it before the threads exist. */
 QS_API qs_status qs_threads_pin(int threads, const int *core);
 
+/* ---- Others on our cores --------------------------------------------------------------------------------------------------- */
+/* What Linux counts about threads that are ready to run while something else has their core: another process, or more threads of this one
+ * than cores. Where the system counts nothing, nobody ever waited. */
+
+enum { QS_MOST_WAITING = 256 };
+/* A reading: {0} before the first one. Threads beyond the first QS_MOST_WAITING are not looked at. */
+typedef struct qs_waits {
+    int64_t switches; /* of all threads so far: without a new one, nobody has waited */
+    int threads, core;
+    struct {
+        int id;
+        double seconds;
+    } thread[QS_MOST_WAITING];
+} qs_waits;
+/* Brings the reading up to date. Returns the seconds that the thread which waited longest has waited since the last one, or since it
+ * started; last->core is where it last ran, -1 when nobody waited. It costs a microsecond where no thread was
+ * switched, some ten for each thread elsewhere. */
+QS_API double qs_waited(qs_waits *last);
+
 /* ---- Arenas -------------------------------------------------------------------------------------------------------- */
 
 /* One page-backed block of memory, huge pages advised, touched at reservation so that no page fault happens later. */

@@ -304,6 +304,7 @@ typedef struct qs_conversion_cost {
 typedef struct qs_conditions {
     bool known, pinned;
     double load_average, preemptions, waited, stolen;
+    int core;                                  /* where the thread that waited longest last ran; -1: nobody waited, or it is not known */
     char communicator[QS_NAME], libc[QS_NAME]; /* "Open MPI 4.1.4", "glibc 2.36" */
 } qs_conditions;
 typedef struct qs_quality {
