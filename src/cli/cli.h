@@ -68,6 +68,7 @@ typedef struct worker_options {
     int threads;
     const char *class_name; /* of the cluster, this class alone on one rank; NULL: all of them */
     bool unpinned;          /* threads go where the system likes */
+    bool everybody;         /* without a cluster file: all ranks are one class; else there is one rank */
     const char *command;    /* what all ranks must have in common */
     const qs_job *job;
 } worker_options;
@@ -94,6 +95,11 @@ bool worker_is_first(const worker *one);
 qs_status class_device_open(const qs_class *one, double speed, int turn, qs_device **out);
 /* Keeps of a class's formats those that the device computes in on this machine. */
 void class_formats_limit(const qs_device *device, qs_class *one);
+
+/* ---- Results of training (train.c) ---------------------------------------------------------------- */
+
+/* result.json, which `report` reads, into a run's folder. */
+qs_status train_result_write(const char *folder, const qs_cluster *cluster, const qs_train_result *result);
 
 /* ---- Statistics of profiles (profile.c) ------------------------------------------------------------ */
 

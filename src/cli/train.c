@@ -105,6 +105,13 @@ static qs_status result_write(const char *folder, const json_t *root) {
     return status;
 }
 
+qs_status train_result_write(const char *folder, const qs_cluster *cluster, const qs_train_result *result) {
+    json_t *root = result_json(cluster, result);
+    const qs_status status = result_write(folder, root);
+    json_decref(root);
+    return status;
+}
+
 static qs_status result_show(const qs_cluster *cluster, const qs_train_result *result, json_t *root, bool json) {
     json_t *audit = NULL;
     QS_TRY(audit_take(&result->audit, &audit));

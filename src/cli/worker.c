@@ -99,6 +99,7 @@ static qs_status worker_start(const worker_options *options, worker *one) {
         QS_TRY(qs_cluster_read(options->cluster, &one->cluster));
     else
         QS_TRY(qs_cluster_single(options->backend, options->threads, &one->cluster));
+    if (!options->cluster && options->everybody) one->cluster.class_[0].count = qs_comm_size(one->comm);
     if (options->class_name) QS_TRY(class_keep(options->class_name, &one->cluster));
     QS_TRY(ranks_check(options, one));
     one->class_index = qs_cluster_class_of(&one->cluster, qs_comm_rank(one->comm));

@@ -185,19 +185,27 @@ done:
     return status;
 }
 
-static qs_status checks_fill(const qs_profile_options *options, const qs__samples *checked, qs_profile *out) {
-    if (options->checks == 0) return QS_OK;
-    QS_TRY(qs_allocate((size_t)options->checks, sizeof *out->check, &out->check));
-    for (; out->checks < options->checks; out->checks++) {
-        const double *figure = checked->value + (size_t)QS__CHECK_FIGURES * (size_t)out->checks;
-        qs_profile_check *row = &out->check[out->checks];
-        snprintf(row->plan, sizeof row->plan, "%s", options->check_name[out->checks]);
+static const double *check_figures(const qs_profile_options *options, const qs__samples *checked, int check) {
+    return checked->value + (size_t)(QS__CHECK_FIGURES + options->cluster->classes) * (size_t)check;
+}
+
+static void checks_read(const qs_profile_options *options, const qs__samples *checked, qs_profile_check *row) {
+    for (int c = 0; c < options->checks; c++, row++) {
+        const double *figure = check_figures(options, checked, c);
+        snprintf(row->plan, sizeof row->plan, "%s", options->check_name[c]);
         row->steps = (int)figure[0];
         row->median_us = figure[1];
         row->undisturbed = (int)figure[2];
         row->measured_us = figure[3];
         row->confidence = figure[4];
     }
+}
+
+static qs_status checks_fill(const qs_profile_options *options, const qs__samples *checked, qs_profile *out) {
+    if (options->checks == 0) return QS_OK;
+    QS_TRY(qs_allocate((size_t)options->checks, sizeof *out->check, &out->check));
+    out->checks = options->checks;
+    checks_read(options, checked, out->check);
     return QS_OK;
 }
 
@@ -305,5 +313,30 @@ qs_status qs_profile_measure(const qs_profile_options *options, qs_device *devic
         *out = (qs_profile){0};
     }
     qs_profile_release(&all);
+    return status;
+}
+
+/* ---- Plans alone ---- */
+
+qs_status qs_profile_time_plans(const qs_profile_options *options, qs_device *device, qs_comm *comm, qs_profile_check *row,
+                                double *kernels_us) {
+    const int classes = options->cluster->classes;
+    qs__setting setting = {.options = options, .device = device, .comm = comm};
+    qs__cases cases = {.device = device};
+    qs__step_figures figures = {0};
+    qs_status status = QS_OK;
+    if (options->checks < 1) return qs_fail(QS_USAGE, "no plan to time");
+    if (!options->graph) QS_GOTO(qs_model_share(options->job, options->training, comm, &setting.opened));
+    QS_GOTO(qs_comm_agree(comm, qs__setting_open(&setting)));
+    QS_GOTO(qs__steps_measure(&setting, NULL, &cases, &figures));
+    memset(row, 0, (size_t)options->checks * sizeof *row);
+    checks_read(options, &figures.checked, row);
+    for (int i = 0; i < options->checks; i++)
+        memcpy(&kernels_us[i * classes], check_figures(options, &figures.checked, i) + QS__CHECK_FIGURES,
+               (size_t)classes * sizeof *kernels_us);
+done:
+    qs__step_figures_release(&figures);
+    qs__cases_release(&cases);
+    qs__setting_release(&setting);
     return status;
 }

@@ -197,6 +197,8 @@ static const qs__field predicted_fields[] = {
      .text = "indicator summed over operators"},
     {"doubt", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_class_plan, predicted.doubt), .unit = "share", .absent = "none is known",
      .text = "by which its steps may take longer than predicted, at the confidence of `guard`"},
+    {"factor", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_class_plan, predicted.factor), .unit = "ratio", .absent = "none was found",
+     .text = "by which a verification had found that its steps take longer than profiled, and which the times here have in them"},
     {"lower_bound", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_class_plan, predicted.lower_bound), .low = -INFINITY, .values = "Ω",
      .absent = "not known", .text = "no feasible plan is below it"},
     {"recompute_us", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_class_plan, predicted.recompute_us), .unit = "µs", .absent = "0",
@@ -329,6 +331,21 @@ static const qs__field guard_fields[] = {
 };
 static const qs__record guard_record = {QS__FIELDS(guard_fields), .layout = QS__ONE_LINE};
 
+static const qs__field verification_fields[] = {
+    {"measured_us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_verification, measured_us), .unit = "µs",
+     .text = "of an iteration of the round's plan: median of the steps in which no rank was disturbed"},
+    {"uniform_us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_verification, uniform_us), .unit = "µs",
+     .text = "the same of the uniform plan, in turn with it"},
+    {"predicted_us", QS__NUMBER, QS__REQUIRED, QS__AT(qs_verification, predicted_us), .unit = "µs",
+     .text = "what the round's plan was predicted to take before it was timed"},
+    {"confidence", QS__NUMBER, QS__REQUIRED, QS__AT(qs_verification, confidence), .unit = "share",
+     .text = "half the 95 % interval of measured over uniform"},
+    {"kept", QS__FLAG, QS__REQUIRED, QS__AT(qs_verification, kept),
+     .text = "true: it keeps the uniform plan's pace, less the tolerance and what is not known"},
+};
+static const qs__record verification_record = {QS__FIELDS(verification_fields), .title = "A round: `verification[]`",
+                                               .layout = QS__ONE_LINE};
+
 static const qs__field plan_fields[] = {
     {"planner", QS__NAME, QS__LEFT_OUT, QS__AT(qs_plan, planner), .absent = "made by hand", .text = "who made it"},
     {"signature", QS__OBJECT, QS__LEFT_OUT, QS__OWN, .of = &signature_record, .left_out = is_unsigned},
@@ -347,6 +364,9 @@ static const qs__field plan_fields[] = {
     {"left_out", QS__OBJECT, QS__LEFT_OUT, QS__TABLE(qs_plan, left_out, left_outs), .of = &pace_record, .values = "object: class → 1/s",
      .absent = "none",
      .text = "classes that `plan --drop-unhelpful` took out of the cluster, in this order, and the pace with each still in it"},
+    {"verification", QS__OBJECT, QS__LEFT_OUT, QS__ARRAY(qs_plan, verification, verifications), .least = 1, .of = &verification_record,
+     .values = "rows", .absent = "it was not timed",
+     .text = "what `qsync run` measured, a row a round; where none was kept the plan is the uniform one"},
     {"recipes", QS__OBJECT, QS__OPTIONAL, QS__TABLE(qs_plan, recipe, recipes), .of = &qs__recipe_record, .values = "object: name → recipe",
      .absent = "empty", .text = "the file's own recipes; built-in ones need not stand here"},
     {"classes", QS__OBJECT, QS__REQUIRED, QS__TABLE(qs_plan, class_, classes), .of = &class_record,
@@ -427,6 +447,9 @@ void qs_plan_forget(qs_plan *plan) {
     free(plan->without);
     plan->without = NULL;
     plan->withouts = 0;
+    free(plan->verification);
+    plan->verification = NULL;
+    plan->verifications = 0;
     plan->planner[0] = plan->graph[0] = plan->cluster[0] = plan->profile[0] = '\0';
     plan->samples_per_second = 0;
     plan->confidence = plan->upper_us = plan->longest_us = 0;

@@ -211,6 +211,10 @@ static const char plan_pattern[] =
                 "  \"guard\": {\"confidence\": 0.95, \"upper_us\": 41900, \"longest_us\": 42100.5},\n"
                 "  \"without\": {\"weak\": 640.25, \"big\": 0},\n"
                 "  \"left_out\": {\"old\": 790},\n"
+                "  \"verification\": [\n"
+                "    {\"measured_us\": 42600, \"uniform_us\": 41500, \"predicted_us\": 41000, \"confidence\": 0.004, \"kept\": false},\n"
+                "    {\"measured_us\": 41400, \"uniform_us\": 41500, \"predicted_us\": 41200.5, \"confidence\": 0.003, \"kept\": true}\n"
+                "  ],\n"
                 "  \"recipes\": {\n" FLOAT_RECIPE("fp32") ",\n" FLOAT_RECIPE(
                     "bf16") ",\n"
                             "    \"mine\": {\n"
@@ -260,6 +264,7 @@ static const char plan_pattern[] =
                             "2500000, \"kept\": 90000000},\n"
                             "        \"sum_omega\": 0.00032,\n"
                             "        \"doubt\": 0.02,\n"
+                            "        \"factor\": 1.03,\n"
                             "        \"lower_bound\": 0.00031,\n"
                             "        \"recompute_us\": 120.5,\n"
                             "        \"phases\": {\"forward_us\": 13000, \"backward_us\": 22000, \"cast_us\": 2500, "

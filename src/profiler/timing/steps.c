@@ -98,7 +98,7 @@ static void steps_note(plan_run *run) {
     for (int s = 0; s < steps && !run->unclocked; s++) {
         const double us = 1e6 * qs_timeline_seconds(&run->timeline, s);
         if (run->step) run->step[(size_t)run->timed * (size_t)steps + (size_t)s] = us;
-        if (run->busy && run->schedule->step[s].kind == QS_STEP_KERNEL) run->busy[run->timed] += us;
+        if (run->busy && run->schedule->step[s].kind == QS_STEP_KERNEL) run->busy[run->timed] += us - 1e6 * run->timeline.polled[s];
     }
 }
 
@@ -202,29 +202,41 @@ static qs_status disturbed_find(const campaign *all, const plan_run *run, double
     return qs_comm_max(all->setting->comm, flag, run->timed);
 }
 
-/* Every rank has timed the same steps. */
-static void figures_take(const plan_run *run, double *value, double *figure) {
-    int undisturbed = 0;
+/* The times of undisturbed steps, of all where none is. Returns how many. */
+static int undisturbed_list(const plan_run *run, const double *flag, const double *us, double *out) {
+    int count = 0;
     for (int i = 0; i < run->timed; i++)
-        if (value[i] == 0) value[undisturbed++] = run->whole[i];
+        if (flag[i] == 0) out[count++] = us[i];
+    if (count == 0) memcpy(out, us, (size_t)run->timed * sizeof *out);
+    return count;
+}
+
+/* Every rank has timed the same steps. scratch[timed] */
+static void figures_take(const campaign *all, const plan_run *run, const double *flag, double *scratch, double *figure) {
+    const int class_index = qs_cluster_class_of(all->setting->options->cluster, all->setting->rank);
     figure[0] = run->timed;
-    figure[1] = qs__quartiles_of(run->timed, run->whole).median;
+    memcpy(scratch, run->whole, (size_t)run->timed * sizeof *scratch);
+    figure[1] = qs__quartiles_of(run->timed, scratch).median;
+    const int undisturbed = undisturbed_list(run, flag, run->whole, scratch), counted = undisturbed > 0 ? undisturbed : run->timed;
     figure[2] = undisturbed;
-    figure[3] = undisturbed > 0 ? qs__quartiles_of(undisturbed, value).median : figure[1];
-    figure[4] = undisturbed > 0 ? fmin(qs__confidence_of(undisturbed, value), 1) : 1;
+    figure[3] = qs__quartiles_of(counted, scratch).median;
+    figure[4] = undisturbed > 0 ? fmin(qs__confidence_of(undisturbed, scratch), 1) : 1;
+    undisturbed_list(run, flag, run->busy, scratch);
+    for (int c = 0; c < all->setting->options->cluster->classes; c++)
+        figure[QS__CHECK_FIGURES + c] = c == class_index && !run->unclocked ? qs__quartiles_of(counted, scratch).median : 0;
 }
 
 /* The slowest rank's; every rank learns them. */
 static qs_status checks_keep(campaign *all) {
     qs__samples *kept = &all->out->checked;
-    double *value = NULL;
-    qs_status status = qs_allocate((size_t)most_steps(all), sizeof *value, &value);
-    if (status == QS_OK)
-        status = qs_grow(&kept->value, &kept->capacity, (size_t)QS__CHECK_FIGURES * (size_t)all->checks, sizeof *kept->value);
+    const int figures = QS__CHECK_FIGURES + all->setting->options->cluster->classes, most = most_steps(all);
+    double *value = NULL; /* flags, and scratch behind them */
+    qs_status status = qs_allocate(2 * (size_t)most, sizeof *value, &value);
+    if (status == QS_OK) status = qs_grow(&kept->value, &kept->capacity, (size_t)figures * (size_t)all->checks, sizeof *kept->value);
     QS_GOTO(qs_comm_agree(all->setting->comm, status));
-    for (int c = 0; c < all->checks; c++, kept->count += QS__CHECK_FIGURES) {
+    for (int c = 0; c < all->checks; c++, kept->count += figures) {
         QS_GOTO(disturbed_find(all, &all->check[c], value));
-        figures_take(&all->check[c], value, kept->value + kept->count);
+        figures_take(all, &all->check[c], value, value + most, kept->value + kept->count);
     }
     QS_GOTO(qs_comm_max(all->setting->comm, kept->value, kept->count));
 done:
@@ -265,7 +277,8 @@ static qs_status warm_up(campaign *all) {
     const qs__setting *setting = all->setting;
     qs_status status = QS_OK;
     all->quantum = 0;
-    QS_TRY(qs_executor_initialize(all->plan[0].executor, setting->graph, setting->job->seed));
+    const plan_run *first = all->plans > 0 ? all->plan : all->check;
+    QS_TRY(qs_executor_initialize(first->executor, setting->graph, setting->job->seed));
     for (int i = 0; i < all->plans && status == QS_OK; i++)
         status = plan_warm_up(all, &all->plan[i], &all->quantum);
     QS_TRY(qs_comm_agree(setting->comm, status));
@@ -370,6 +383,7 @@ static qs_status disturbed_rounds_drop(campaign *all) {
 /* A kernel has its time from all plans that hold it, QS__WANTED_PLANS at least, whose errors are their own. */
 static qs_status confidences_update(campaign *all) {
     double worst_and_pooled[2] = {0};
+    if (all->plans == 0) return QS_OK;
     for (int p = 0; p < all->plans; p++) {
         const double one = fmin(all->plan[p].confidence, 1);
         worst_and_pooled[0] = fmax(worst_and_pooled[0], one);
@@ -390,7 +404,11 @@ static qs_status rounds_run(campaign *all) {
     QS_TRY(warm_up(all));
     bool done = false;
     for (all->round = 0; !done && all->round < all->most_rounds;) {
-        qs__progress(all->setting, 0.05 + 0.35 * all->round / all->most_rounds, "kernels in training steps");
+        const double share = (double)all->round / all->most_rounds;
+        if (all->plans > 0)
+            qs__progress(all->setting, 0.05 + 0.35 * share, "kernels in training steps");
+        else
+            qs__progress(all->setting, share, "plans in turn");
         QS_TRY(round_run(all));
         all->round++;
         waiting_steps_drop(all);
@@ -400,6 +418,7 @@ static qs_status rounds_run(campaign *all) {
         QS_TRY(confidences_update(all));
         done = all->good_rounds >= least_rounds(all->setting) && all->pooled <= wanted_confidence;
     }
+    if (all->plans == 0) return QS_OK;
     disturbed_steps_drop(all);
     qs_log(QS_LOG_INFO, "profile: %d rounds, %lld steps: kernels' part of a step is known to %.1f %%%s", all->round, (long long)all->steps,
            all->pooled * 100, all->pooled > wanted_confidence ? " only" : "");
@@ -427,7 +446,7 @@ static qs_status turns_run(campaign *all) {
     const int plans = all->plans < all->setting->recipes + 3 ? all->plans : all->setting->recipes + 3;
     double turns = qs_comm_local_size(comm);
     QS_TRY(qs_comm_max(all->setting->comm, &turns, 1));
-    if (turns < 2) return QS_OK;
+    if (turns < 2 || all->visits == 0) return QS_OK;
     all->quantum = 0;
     all->again = false;
     for (int turn = 0; turn < (int)turns; turn++) {
@@ -507,7 +526,7 @@ static qs_status campaign_start(campaign *all, const int *chosen, int count) {
     QS_TRY(qs_grow(&all->scratch->value, &all->scratch->capacity, (size_t)capacity * (size_t)count, sizeof *all->scratch->value));
     for (; all->plans < count; all->plans++)
         QS_TRY(plan_start(all, &all->mixes->mix[chosen[all->plans]], capacity, &all->plan[all->plans]));
-    all->check_every = least_rounds(setting) > 1 ? least_rounds(setting) / 2 : 1;
+    all->check_every = count > 0 && least_rounds(setting) > 1 ? least_rounds(setting) / 2 : 1;
     return checks_bind(all);
 }
 
@@ -544,7 +563,7 @@ static qs_status campaign_run(campaign *all) {
 }
 
 qs_status qs__steps_measure(const qs__setting *setting, const qs__mixes *mixes, qs__cases *cases, qs__step_figures *out) {
-    const int most = 4 * setting->recipes + 4;
+    const int most = mixes ? 4 * setting->recipes + 4 : 0;
     int *chosen = NULL, count = 0;
     qs__samples scratch = {0};
     campaign all = {.setting = setting, .mixes = mixes, .cases = cases, .out = out, .scratch = &scratch};
@@ -555,7 +574,7 @@ qs_status qs__steps_measure(const qs__setting *setting, const qs__mixes *mixes, 
         QS_GOTO(qs_devices_join(setting->device, all.together));
     }
     status = qs_allocate((size_t)most, sizeof *chosen, &chosen);
-    if (status == QS_OK) status = qs__mixes_cover(setting, cases, mixes, most, chosen, &count);
+    if (status == QS_OK && mixes) status = qs__mixes_cover(setting, cases, mixes, most, chosen, &count);
     if (status == QS_OK) status = campaign_start(&all, chosen, count);
     QS_GOTO(qs_comm_agree(setting->comm, status));
     QS_GOTO(campaign_run(&all));

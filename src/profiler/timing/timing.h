@@ -150,12 +150,13 @@ typedef struct qs__step_figures {
     int *measured;                                      /* mixes that were run, in order */
     qs__samples whole_us, overhead_us, data_us, jitter; /* one value for each of them */
     qs__samples recorded_us; /* the same: kernels of a step where it is started as recordings of the device; 0: it makes none of it */
-    qs__samples checked;     /* QS__CHECK_FIGURES of each of options->check */
+    qs__samples checked;     /* QS__CHECK_FIGURES of each of options->check, and one a class */
     qs_quality quality;
 } qs__step_figures;
-/* Of a check: steps, median of all, undisturbed ones, their median, its confidence. */
+/* Of a check: steps, median of all, undisturbed ones, their median, its confidence; behind them what kernels took of a rank of each class,
+ * the median of undisturbed steps. */
 enum { QS__CHECK_FIGURES = 5 };
-/* Runs mixes that cover the cases, and the checks. */
+/* Runs mixes that cover the cases, and the checks; mixes NULL: the checks alone, in every round. */
 qs_status qs__steps_measure(const qs__setting *setting, const qs__mixes *mixes, qs__cases *cases, qs__step_figures *out);
 void qs__step_figures_release(qs__step_figures *figures);
 

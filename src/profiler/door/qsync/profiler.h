@@ -90,6 +90,13 @@ QS_API qs_status qs_profile_measure(const qs_profile_options *options, qs_device
  * Plans need nothing but operators, and may need more memory than a class's limit;
  * QS_MISMATCH for another model's, QS_USAGE for one with batches of its own. */
 
+/* Checks without a profile: only the plans of options->check are visited, in turn, in options->repetitions rounds of fifty steps each. All
+ * ranks get the rows, row[checks], and what kernels take of a step of each class, kernels_us[checks x cluster->classes], its slowest rank,
+ * all-reduces that are moved on beside them left out; 0 where no clock stands beside kernels, which are started as recordings. Fails as
+ * checks do. */
+QS_API qs_status qs_profile_time_plans(const qs_profile_options *options, qs_device *device, qs_comm *comm, qs_profile_check *row,
+                                       double *kernels_us);
+
 /* Resuming. With options->partial each finished stage (plans, each kind of conversion, all-reduces, statistics) is kept; a later
  * measurement with equal options on an equal device goes on from the last stage that all its ranks have, and leaves other files aside with
  * a warning. A process may be killed at any time. The caller removes this rank's file when the profile is where it belongs. */

@@ -26,6 +26,8 @@
 #define QS_MOST_CHANNELS 4 /* that images have */
 #define QS_MAX_HOSTS 8
 
+#include "qsync/verification.h"
+
 /* ---- Cluster --------------------------------------------------------------------------------------------------------------- */
 
 typedef struct qs_class {
@@ -491,6 +493,7 @@ typedef struct qs_class_plan {
     qs_length_plan *length; /* (lengths) ascending */
     struct { /* of several lengths: times are means over steps, memory is that of the length that needs most, programs are all of them */
         double iteration_us, compute_us, waiting_us, doubt; /* doubt: share by which its steps may take longer; 0: none is known */
+        double factor; /* by which a verification had found that steps take longer than profiled; in the times here; 0: none did */
         int64_t arena_bytes, communication_bytes, base_bytes, program_bytes; /* program_bytes 0: not known */
         double sum_omega, lower_bound;                                       /* lower_bound 0: not known */
         qs_phase_times phases;                                               /* all 0: not known */
@@ -500,12 +503,6 @@ typedef struct qs_class_plan {
     int reasons;
     qs_operator_reason *reason;
 } qs_class_plan;
-
-/* A prediction for a cluster with or without one class. Every rank keeps its local batch, so more ranks are a larger global batch. */
-typedef struct qs_class_pace {
-    char class_name[QS_NAME];
-    double samples_per_second; /* of all ranks together; 0: no plan fits */
-} qs_class_pace;
 
 typedef struct qs_plan {
     char planner[QS_NAME];                    /* "" in a hand-written plan */
@@ -518,6 +515,8 @@ typedef struct qs_plan {
     qs_class_pace *without; /* what the others would reach without a class, each by its own plan */
     int left_outs;
     qs_class_pace *left_out; /* classes that were left out of the cluster, in this order, and the pace while each was still there */
+    int verifications;
+    qs_verification *verification; /* in the order of rounds, the last of the plan as it is, unless that is the uniform one */
     int recipes;
     qs_recipe *recipe;
     int classes;

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+/* qsync run: what its stages share, and the stage that verifies a plan. */
+#ifndef QSYNC_CLI_RUN_H
+#define QSYNC_CLI_RUN_H
+
+#include "cli.h"
+
+typedef struct run_work {
+    job_options job;
+    worker_options where;
+    qs_plan_options options;
+    const char *planner, *folder, *last;
+    int repetitions, statistics_iterations, rounds;
+    double conversion_seconds;
+    int64_t training_limit, test_limit;
+    bool json, fresh;
+    const worker *here;
+    qs_graph *graph; /* rank 0 alone has these three */
+    qs_profile profile;
+    qs_plan plan;
+    const char *profile_from; /* where the profile came from, for the summary */
+} run_work;
+
+/* The profiler's view of the work. */
+void run_profile_options(const run_work *work, qs_profile_options *out);
+/* Rank 0's plan on all ranks; release with qs_plan_release. */
+qs_status run_plan_share(qs_comm *comm, const qs_plan *mine, qs_plan *out);
+/* Times work->plan in turn with the uniform plan. While it does not keep that one's pace, corrects the profile by what was found and plans
+ * again, so many rounds at most; then the uniform plan is the plan. Collective; rank 0's plan ends with its verification, the profile with
+ * its corrections: *corrected tells whether there are any. */
+qs_status run_verify(run_work *work, bool *corrected);
+
+#endif
