@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* qsync run: profile, plan, verify, train and evaluate, one after the other in one process a rank. Stages meet in files of the run's folder;
- * a stage whose file is there is not run again, so the same command goes on where it was stopped. */
+/* qsync run: profile, plan, verify, train and evaluate, one after the other in one process a rank. Stages meet in files of the run's
+ * folder; a stage whose file is there is not run again, so the same command goes on where it was stopped. */
 #include "run.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "plan_output.h"
@@ -135,7 +135,7 @@ static void profile_progress(void *context, const char *what, double fraction) {
     progress_show(fraction, "run: %s", what);
 }
 
-void run_profile_options(const run_work *work, qs_profile_options *out) {
+static void profile_options(const run_work *work, qs_profile_options *out) {
     qs_profile_options_default(out);
     out->job = &work->job.job;
     out->cluster = &work->here->cluster;
@@ -148,20 +148,19 @@ void run_profile_options(const run_work *work, qs_profile_options *out) {
 }
 
 /* What a profile depends on: the job as far as a step depends on it, the cluster, how it is measured, and every rank's device. */
-static qs_status profile_key(const run_work *work, const char *devices, int64_t bytes, uint64_t *out) {
+static uint64_t profile_key(const run_work *work, const char *devices, int64_t bytes) {
+    const double how[] = {work->repetitions, work->statistics_iterations, work->conversion_seconds};
     qs_job job = work->job.job, standard;
     char signature[32];
     qs_job_default(&standard);
     job.epochs = standard.epochs;
     job.rate = standard.rate;
     job.seed = standard.seed;
-    *out = qs_hash(qs_job_signature(&job, signature), strlen(signature), 0);
-    *out = qs_hash(qs_cluster_signature(&work->here->cluster, signature), strlen(signature), *out);
-    *out = qs_hash(qs_graph_signature(work->graph, signature), strlen(signature), *out);
-    const double how[] = {work->repetitions, work->statistics_iterations, work->conversion_seconds};
-    *out = qs_hash(how, sizeof how, *out);
-    *out = qs_hash(devices, (size_t)bytes, *out);
-    return QS_OK;
+    uint64_t key = qs_hash(qs_job_signature(&job, signature), strlen(signature), 0);
+    key = qs_hash(qs_cluster_signature(&work->here->cluster, signature), strlen(signature), key);
+    key = qs_hash(qs_graph_signature(work->graph, signature), strlen(signature), key);
+    key = qs_hash(how, sizeof how, key);
+    return qs_hash(devices, (size_t)bytes, key);
 }
 
 /* Where rank 0 would find a profile that another run has made: beside the cache of kernels. NULL: there is no cache. */
@@ -169,7 +168,6 @@ static qs_status cached_path(const run_work *work, char **out) {
     qs_device_info info;
     char mine[320] = "", *devices = NULL, *cache = NULL;
     int64_t *sizes = NULL, bytes = 0;
-    uint64_t key;
     qs_status status = QS_OK;
     *out = NULL;
     qs_device_describe(work->here->device, &info);
@@ -180,11 +178,11 @@ static qs_status cached_path(const run_work *work, char **out) {
         for (int r = 0; r < qs_comm_size(work->here->comm); r++)
             bytes += sizes[r];
         status = qs_tuning_path(&cache);
-        if (status == QS_OK && cache) status = profile_key(work, devices, bytes, &key);
         if (status == QS_OK && cache) {
             char *slash = strrchr(cache, '/');
             if (slash) *slash = '\0';
-            status = qs_format_text(out, "%s/profiles/%016llx.json", slash ? cache : ".", (unsigned long long)key);
+            status =
+                qs_format_text(out, "%s/profiles/%016llx.json", slash ? cache : ".", (unsigned long long)profile_key(work, devices, bytes));
         }
     }
     status = qs_comm_agree(work->here->comm, status);
@@ -218,7 +216,7 @@ static qs_status profile_measure(run_work *work, const char *cached) {
     qs_profile_options options;
     char *partial = NULL;
     qs_status status = QS_OK;
-    run_profile_options(work, &options);
+    profile_options(work, &options);
     QS_GOTO(qs_format_text(&partial, "%s/profile.partial.%d", work->folder, qs_comm_rank(work->here->comm)));
     options.partial = partial;
     QS_GOTO(qs_profile_measure(&options, work->here->device, work->here->comm, &work->profile));
@@ -279,12 +277,14 @@ static bool is_verifiable(const run_work *work) {
 static qs_status stage_verify(run_work *work) {
     const bool first = worker_is_first(work->here);
     bool done, verifiable, corrected = false;
+    qs_profile_options options;
     qs_status status = QS_OK;
+    profile_options(work, &options);
     QS_TRY(is_done(work, "verified.json", &done));
     if (done) return qs_comm_agree(work->here->comm, first ? plan_read(work, "verified.json") : QS_OK);
     verifiable = first && is_verifiable(work);
     QS_TRY(qs_comm_broadcast(work->here->comm, &verifiable, sizeof verifiable, 0));
-    if (verifiable) QS_TRY(run_verify(work, &corrected));
+    if (verifiable) QS_TRY(run_verify(work, &options, &corrected));
     if (first && corrected) status = profile_write(work, "corrected.json");
     if (first && status == QS_OK) status = plan_write(work, "verified.json");
     return qs_comm_agree(work->here->comm, status);
@@ -443,9 +443,9 @@ static qs_status summary_json(const run_work *work, json_t *result, json_t *eval
         json_array_append_new(rounds, json_pack("{s:f,s:f,s:f,s:f,s:b}", "measured_us", round->measured_us, "uniform_us", round->uniform_us,
                                                 "predicted_us", round->predicted_us, "confidence", round->confidence, "kept", round->kept));
     }
-    return json_print(json_pack("{s:s,s:s,s:f,s:o,s:O*,s:O*}", "folder", work->folder, "profile", work->profile_from, "predicted_us",
-                                plan->classes > 0 ? plan->class_[0].predicted.iteration_us : 0, "verification", rounds, "training", result,
-                                "evaluation", evaluation));
+    return json_print(json_pack("{s:s,s:s,s:o,s:o,s:O*,s:O*}", "folder", work->folder, "profile", work->profile_from, "predicted_us",
+                                json_number(plan->classes > 0 ? plan->class_[0].predicted.iteration_us : NAN), "verification", rounds,
+                                "training", result, "evaluation", evaluation));
 }
 
 static qs_status summarize(const run_work *work) {

@@ -21,13 +21,11 @@ typedef struct run_work {
     const char *profile_from; /* where the profile came from, for the summary */
 } run_work;
 
-/* The profiler's view of the work. */
-void run_profile_options(const run_work *work, qs_profile_options *out);
 /* Rank 0's plan on all ranks; release with qs_plan_release. */
 qs_status run_plan_share(qs_comm *comm, const qs_plan *mine, qs_plan *out);
 /* Times work->plan in turn with the uniform plan. While it does not keep that one's pace, corrects the profile by what was found and plans
- * again, so many rounds at most; then the uniform plan is the plan. Collective; rank 0's plan ends with its verification, the profile with
- * its corrections: *corrected tells whether there are any. */
-qs_status run_verify(run_work *work, bool *corrected);
+ * again, work->rounds at most; then the uniform plan is the plan. Collective, options being those of profiling; rank 0's plan ends with its
+ * verification, the profile with its corrections: *corrected tells whether there are any. */
+qs_status run_verify(run_work *work, const qs_profile_options *options, bool *corrected);
 
 #endif

@@ -104,6 +104,7 @@ static qs_status checks_keep(run_work *work, const qs_plan *const *timed, const 
 
 typedef struct verifying {
     run_work *work;
+    const qs_profile_options *options;
     qs_plan uniform;
     double *factor;     /* (classes) so far */
     double *kernels_us; /* (TIMED x classes) of the round */
@@ -119,12 +120,11 @@ static qs_status round_time(verifying *one) {
     qs_comm *comm = work->here->comm;
     static const char *const names[TIMED] = {"plan", "uniform"};
     qs_plan timed[TIMED];
-    qs_profile_options options;
+    qs_profile_options options = *one->options;
     qs_status status = QS_OK;
     memset(timed, 0, sizeof timed);
     QS_GOTO(run_plan_share(comm, &work->plan, &timed[PLAN]));
     QS_GOTO(run_plan_share(comm, &one->uniform, &timed[UNIFORM]));
-    run_profile_options(work, &options);
     options.repetitions = options.repetitions < 4 ? options.repetitions : 4;
     options.checks = TIMED;
     options.check = timed;
@@ -195,11 +195,11 @@ static void plan_note(verifying *one) {
         if (one->factor[c] != 1) plan->class_[c].predicted.factor = one->factor[c];
 }
 
-qs_status run_verify(run_work *work, bool *corrected) {
+qs_status run_verify(run_work *work, const qs_profile_options *options, bool *corrected) {
     const int classes = work->here->cluster.classes;
     const bool first = worker_is_first(work->here);
     qs_comm *comm = work->here->comm;
-    verifying one = {.work = work};
+    verifying one = {.work = work, .options = options};
     bool on = false;
     qs_status status = QS_OK;
     *corrected = false;
