@@ -18,6 +18,7 @@ typedef struct table_work {
     double *omega;     /* (nodes × recipes) */
     double *trace;     /* (iterations × nodes) of the lowest recipe; NULL, as stability is: the indicator does not vary over iterations */
     double *stability; /* (iterations) Spearman with the mean, lowest recipe */
+    bool measured;     /* the indicator is of measured noise */
 } table_work;
 
 static qs_status recipe_add(void *context, const char *name) {
@@ -63,6 +64,20 @@ static void stability_print(const table_work *work) {
            work->recipe[work->recipes - 1].name, sum, lowest);
 }
 
+/* Whether noise adds up over operators: of what was measured, beside the rows of the indicator that is made of it. */
+static void groups_print(const table_work *work) {
+    const qs_noise *noise = &work->profile.statistics.noise;
+    if (!work->measured || noise->groups == 0) return;
+    printf("\nnoise of operators together, over the sum of theirs alone:");
+    for (int g = 0; g < noise->groups; g++) {
+        const qs_noise_group *one = &noise->group[g];
+        const bool begins = g == 0 || strcmp(one->recipe, one[-1].recipe) != 0;
+        printf(begins ? "%s %s" : "%s", g == 0 ? "" : begins ? ";" : ",", one->recipe);
+        printf(" %.2f of %d", one->error2 / one->sum, one->operators);
+    }
+    printf("\n");
+}
+
 static void table_print(const table_work *work) {
     const int columns = node_columns(work->graph);
     printf("%-*s", columns, "operator");
@@ -77,6 +92,7 @@ static void table_print(const table_work *work) {
         printf("\n");
     }
     stability_print(work);
+    groups_print(work);
 }
 
 static json_t *omega_json(double value) {
@@ -95,6 +111,16 @@ static json_t *trace_json(const table_work *work) {
     return json_pack("{s:s,s:o}", "recipe", work->recipe[work->recipes - 1].name, "omega", operators);
 }
 
+static json_t *groups_json(const qs_noise *noise) {
+    json_t *rows = json_array();
+    for (int g = 0; g < noise->groups; g++) {
+        const qs_noise_group *one = &noise->group[g];
+        json_array_append_new(rows, json_pack("{s:s,s:i,s:f}", "recipe", one->recipe, "operators", one->operators, "of_sum",
+                                              one->sum > 0 ? one->error2 / one->sum : 0));
+    }
+    return rows;
+}
+
 static qs_status table_json(const table_work *work) {
     json_t *operators = json_object();
     for (int n = work->graph->samples.inputs; n < work->graph->nodes; n++) {
@@ -104,6 +130,8 @@ static qs_status table_json(const table_work *work) {
             json_object_set_new(row, work->recipe[r].name, omega_json(work->omega[n * work->recipes + r]));
         json_object_set_new(operators, work->graph->node[n].name, row);
     }
+    if (work->measured)
+        return json_print(json_pack("{s:o,s:o}", "omega", operators, "together", groups_json(&work->profile.statistics.noise)));
     if (!work->stability) return json_print(json_pack("{s:o}", "omega", operators));
     json_t *stability = json_array();
     for (int i = 0; i < work->profile.statistics.iterations; i++)
@@ -118,6 +146,7 @@ static qs_status table_make(table_work *work, const char *name, int64_t global_b
     QS_TRY(qs_allocate((size_t)work->graph->nodes * (size_t)work->recipes, sizeof *work->omega, &work->omega));
     QS_TRY(qs_indicator_evaluate(name, work->convention, work->graph, profile, profile->batch, global_batch, work->recipes, work->recipe,
                                  seed, work->omega));
+    work->measured = strcmp(name, "measured") == 0;
     return strcmp(name, "qsync") == 0 ? stability_compute(work, global_batch) : QS_OK;
 }
 

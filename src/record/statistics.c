@@ -111,6 +111,15 @@ static const qs__field noise_row_fields[] = {
 static const qs__record noise_row_record = {QS__FIELDS(noise_row_fields), .title = "A row of measured noise: `statistics.noise.rows[]`",
                                             .layout = QS__ONE_LINE};
 
+static const qs__field noise_group_fields[] = {
+    {"recipe", QS__NAME, QS__REQUIRED, QS__AT(qs_noise_group, recipe), .text = "of all of them; all others stood in fp32"},
+    {"operators", QS__COUNT, QS__REQUIRED, QS__AT(qs_noise_group, operators), .low = 1, .text = "that were lowered together"},
+    {"error2", QS__NUMBER, QS__REQUIRED, QS__AT(qs_noise_group, error2), .text = "‖g − g_fp32‖² of one run"},
+    {"sum", QS__NUMBER, QS__REQUIRED, QS__AT(qs_noise_group, sum), .text = "what these operators alone come to, with the same samples"},
+};
+static const qs__record noise_group_record = {QS__FIELDS(noise_group_fields), .title = "Operators together: `statistics.noise.groups[]`",
+                                              .layout = QS__ONE_LINE};
+
 static const qs__field noise_fields[] = {
     {"batch", QS__INTEGER, QS__REQUIRED, QS__AT(qs_noise, batch), .low = 1, .high = INT32_MAX, .unit = "samples", .text = "of a run"},
     {"iteration", QS__COUNT, QS__REQUIRED, QS__AT(qs_noise, iteration), .text = "of the training whose weights were taken"},
@@ -118,6 +127,8 @@ static const qs__field noise_fields[] = {
     {"gradient_norm2", QS__NUMBER, QS__REQUIRED, QS__AT(qs_noise, gradient_norm2), .text = "‖g_fp32‖², mean over samples"},
     {"rows", QS__OBJECT, QS__REQUIRED, QS__ARRAY(qs_noise, row, rows), .of = &noise_row_record, .values = "rows",
      .text = "operators and recipes that were measured"},
+    {"groups", QS__OBJECT, QS__LEFT_OUT, QS__ARRAY(qs_noise, group, groups), .least = 1, .of = &noise_group_record, .values = "rows",
+     .absent = "not measured", .text = "whether noise adds up: several operators lowered together"},
 };
 static const qs__record noise_record = {QS__FIELDS(noise_fields), .title = "Measured noise: `statistics.noise`"};
 

@@ -83,6 +83,21 @@ TEST(is_the_ground_truth_in_few_runs) {
     qs_truth_release(&truth);
 }
 
+/* All operators together, and halves of them, in one run each: there is noise, and not much more than alone. It may well be less:
+ * neighbours round the tensor between them once. */
+TEST(together_is_no_more_than_alone) {
+    bench *b = &shared;
+    const qs_noise *noise = &b->profile.statistics.noise;
+    if (b->profile.classes == 0) skip();
+    assert_int_equal(noise->groups, 4 * RECIPES);
+    for (int g = 0; g < noise->groups; g++) {
+        const qs_noise_group *one = &noise->group[g];
+        assert_int_equal(one->operators, g % 4 == 0 ? OPERATORS : 5 + (g % 4 == 2));
+        if (!(one->error2 > one->sum / 20 && one->error2 < one->sum * 3))
+            fail_msg("%d operators in %s: %g together, %g alone", one->operators, one->recipe, one->error2, one->sum);
+    }
+}
+
 /* Of one process, the statistics' training is the one that leads to the weights by itself: anew after as many iterations is the same to the
  * bit. After more it is not. */
 TEST(anew_is_the_same_or_later) {
@@ -102,7 +117,9 @@ TEST(anew_is_the_same_or_later) {
     assert_int_equal(later.iteration, 5);
     assert_true(later.gradient_norm2 != before->gradient_norm2);
     free(again.row);
+    free(again.group);
     free(later.row);
+    free(later.group);
 }
 
 /* Fewer runs leave rows out rather than fail, none leave all out; what the default indicator is follows. */
@@ -116,9 +133,13 @@ TEST(keeps_to_its_runs) {
     qs_profile without = b->profile;
     without.statistics.noise = none;
     assert_string_equal(qs_indicator_default(&without), "qsync");
+    assert_int_equal(few.groups, 0);
     free(few.row);
+    free(few.group);
     free(none.row);
+    free(none.group);
     assert_refused(qs_profile_noise(&b->options, "/nonexistent", b->device, b->comm, &without), QS_BAD_FILE, "nonexistent");
 }
 
-TEST_MAIN_WITH(profile_make, profile_drop, is_the_ground_truth_in_few_runs, anew_is_the_same_or_later, keeps_to_its_runs)
+TEST_MAIN_WITH(profile_make, profile_drop, is_the_ground_truth_in_few_runs, together_is_no_more_than_alone, anew_is_the_same_or_later,
+               keeps_to_its_runs)

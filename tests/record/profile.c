@@ -57,6 +57,9 @@ TEST(fields) {
     const qs_noise *noise = &profile.statistics.noise;
     assert_true(noise->batch == 16 && noise->iteration == 50 && noise->runs == 7 && noise->gradient_norm2 == 2.5);
     assert_int_equal(noise->rows, 2);
+    assert_int_equal(noise->groups, 1);
+    assert_true(noise->group[0].operators == 2 && noise->group[0].error2 == 0.375 && noise->group[0].sum == 0.25);
+    assert_string_equal(noise->group[0].recipe, "bf16");
     assert_string_equal(noise->row[0].name, "stage1.block0.conv1");
     assert_string_equal(noise->row[1].recipe, "fp16");
     assert_true(noise->row[0].runs == 3 && noise->row[0].error2 == 0.125 && noise->row[0].standard_error == 0.01);

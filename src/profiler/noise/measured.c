@@ -11,7 +11,7 @@
 #include "noise/probe.h"
 #include "qsync/indicator.h"
 
-enum { MOST_RUNS = 16, LEAST_RUNS = 2, DRAWS = 3 };
+enum { MOST_RUNS = 16, LEAST_RUNS = 2, DRAWS = 3, GROUPS = 4 };
 /* Runs of one candidate are taken to spread by a fifth until there are some; that counts as much as so many of them. */
 static const double usual_spread2 = 0.04, usual_weight = 4;
 /* Less than that part of all pairs in the wrong order is order enough. */
@@ -23,6 +23,12 @@ typedef struct candidate {
     int runs;
     double error2[MOST_RUNS]; /* ‖g - g_fp32‖² of each run */
 } candidate;
+
+/* Several operators in one recipe together. */
+typedef struct group {
+    int operators;      /* 0: not measured */
+    double error2, sum; /* of run 0; what its operators' noise alone comes to with its samples */
+} group;
 
 typedef struct measurement {
     const qs__setting *setting;
@@ -38,6 +44,7 @@ typedef struct measurement {
     qs_noise_candidate *belief; /* (candidates) */
     double *worth;              /* (candidates) */
     int *order;                 /* (candidates) most worth first */
+    group group[QS__MOST_RECIPES][GROUPS];
 } measurement;
 
 /* ---- Runs ---------------------------------------------------------------------------------------------------------------------------- */
@@ -63,25 +70,26 @@ static qs_status references_take(measurement *one, int wanted) {
     return qs_fail(QS_NUMERIC, "the fp32 gradient is not finite: lower the learning rate (%g)", one->probe.job.rate.base);
 }
 
-/* A loss or gradient out of a format's range is an answer: infinite. */
-static qs_status run_add(measurement *one, candidate *of) {
-    const float *gradient, *reference = one->reference + of->runs * one->elements;
+/* error2 of a run of the program at hand. A loss or gradient out of a format's range is an answer: infinite. */
+static qs_status run_take(measurement *one, int run, double *out) {
+    const float *gradient, *reference = one->reference + run * one->elements;
     double error2 = 0;
-    const qs_status status = gradient_take(one, of->runs, &gradient);
+    const qs_status status = gradient_take(one, run, &gradient);
     if (status != QS_OK && status != QS_NUMERIC) return status;
     for (int64_t i = 0; status == QS_OK && i < one->elements; i++) {
         const double error = (double)gradient[i] - (double)reference[i];
         error2 += error * error;
     }
     error2 /= one->probe.job.loss_scale * one->probe.job.loss_scale;
-    of->error2[of->runs++] = status == QS_OK && isfinite(error2) ? error2 : INFINITY;
+    *out = status == QS_OK && isfinite(error2) ? error2 : INFINITY;
     return QS_OK;
 }
 
 static qs_status candidate_run(measurement *one, candidate *of) {
     one->probe.recipe[of->node] = &one->setting->recipe[of->recipe];
     qs_status status = qs__probe_program(&one->probe);
-    if (status == QS_OK) status = run_add(one, of);
+    if (status == QS_OK) status = run_take(one, of->runs, &of->error2[of->runs]);
+    if (status == QS_OK) of->runs++;
     one->probe.recipe[of->node] = &one->probe.fp32;
     return qs_fail_within(status, "operator %s alone in %s", one->probe.graph->node[of->node].name, one->setting->recipe[of->recipe].name);
 }
@@ -209,6 +217,61 @@ static qs_status runs_spend(measurement *one, int budget) {
     return QS_OK;
 }
 
+/* ---- Together ------------------------------------------------------------------------------------------------------------------------ */
+
+/* Rows of a Hadamard matrix: all operators, and halves of them each of which meets each other half in a quarter. */
+static bool is_member(int row, int operator_) {
+    int odd = 0;
+    for (int both = row & operator_; both > 0; both &= both - 1)
+        odd ^= 1;
+    return odd == 0;
+}
+
+/* In run 0 every operator has the draws that it had alone. Only groups all of whose operators have noise within range say something. */
+static qs_status group_run(measurement *one, int recipe, int index) {
+    group *out = &one->group[recipe][index];
+    qs_status status = QS_OK;
+    int operator_ = 0, members = 0;
+    double sum = 0;
+    for (int i = 0; i < one->candidates; i++) {
+        const candidate *of = &one->candidate[i];
+        if (of->recipe != recipe || !is_member(index, operator_++)) continue;
+        sum += one->belief[i].formula * exp(one->belief[i].correction) * one->pace[0];
+        if (of->runs > 0 && !isfinite(one->belief[i].error2)) sum = INFINITY;
+        one->probe.recipe[of->node] = &one->setting->recipe[recipe];
+        members++;
+    }
+    if (members > 1 && isfinite(sum)) {
+        status = qs__probe_program(&one->probe);
+        if (status == QS_OK) status = run_take(one, 0, &out->error2);
+        if (status == QS_OK && isfinite(out->error2)) {
+            out->operators = members;
+            out->sum = sum;
+        }
+    }
+    for (int i = 0; i < one->candidates; i++)
+        one->probe.recipe[one->candidate[i].node] = &one->probe.fp32;
+    return qs_fail_within(status, "%d operators together in %s", members, one->setting->recipe[recipe].name);
+}
+
+static qs_status groups_run(measurement *one) {
+    for (int r = 0; r < QS__MOST_RECIPES; r++)
+        for (int g = 0; g < GROUPS; g++)
+            QS_TRY(group_run(one, r, g));
+    return QS_OK;
+}
+
+/* How many runs they take: none where that would leave operators unmeasured. */
+static int group_runs(const measurement *one, int budget) {
+    bool there[QS__MOST_RECIPES] = {0};
+    int runs = 0;
+    for (int i = 0; i < one->candidates; i++) {
+        if (!there[one->candidate[i].recipe]) runs += GROUPS;
+        there[one->candidate[i].recipe] = true;
+    }
+    return budget >= LEAST_RUNS + one->candidates + runs ? runs : 0;
+}
+
 /* ---- Candidates -------------------------------------------------------------------------------------------------------------------- */
 
 /* Whether the recipe is this rank's to measure: that of a class before this one is measured there. */
@@ -273,15 +336,21 @@ static qs_status own_measure(measurement *one, const qs_statistics *statistics, 
     one->last_batch = one->probe.training.count / one->probe.batch - 1;
     if (one->last_batch < one->most_runs) one->last_batch = one->most_runs;
     QS_TRY(qs_allocate((size_t)(one->most_runs * one->elements), sizeof *one->reference, &one->reference));
-    return runs_spend(one, order->runs >= 0 ? order->runs : 3 * one->candidates);
+    const int budget = order->runs >= 0 ? order->runs : 3 * one->candidates, together = group_runs(one, budget);
+    QS_TRY(runs_spend(one, budget - together));
+    return together > 0 ? groups_run(one) : QS_OK;
 }
 
 /* ---- All ranks --------------------------------------------------------------------------------------------------------------------- */
 
-enum { FIGURES = 4 }; /* of a row: runs, error2, its standard error, overflow */
+enum {
+    FIGURES = 4,
+    GROUP_FIGURES = 3,
+    ALL_FIGURES = 3
+}; /* of a row: runs, error2, its standard error, overflow; of a group: operators,
+                                                              error2, sum; of all: runs, references and Σ ‖g_fp32‖² */
 
-/* Figures of every node in every recipe of every class, of which a rank has those that it measured; and behind them runs, references and
- * Σ ‖g_fp32‖². */
+/* Rows of every node in every recipe of every class, of which a rank has those that it measured; behind them groups, and what is of all. */
 static qs_status figures_gather(const measurement *one, int classes, double *figures) {
     const size_t nodes = (size_t)one->setting->graph->nodes, rows = (size_t)classes * QS__MOST_RECIPES * nodes;
     const size_t at_class = (size_t)(one->setting->class_ - one->setting->options->cluster->class_) * QS__MOST_RECIPES;
@@ -294,15 +363,25 @@ static qs_status figures_gather(const measurement *one, int classes, double *fig
         row[2] = overflow ? 0 : one->belief[i].standard_error;
         row[3] = overflow;
     }
-    figures[rows * FIGURES] = one->runs;
-    figures[rows * FIGURES + 1] = one->references;
-    figures[rows * FIGURES + 2] = one->norm2;
-    return qs_comm_sum(one->setting->comm, figures, (int)(rows * FIGURES) + 3);
+    double *groups = &figures[rows * FIGURES], *all = groups + (size_t)classes * QS__MOST_RECIPES * GROUPS * GROUP_FIGURES;
+    for (int g = 0; g < QS__MOST_RECIPES * GROUPS; g++) {
+        const group *of = &one->group[g / GROUPS][g % GROUPS];
+        double *row = &groups[(at_class * GROUPS + (size_t)g) * GROUP_FIGURES];
+        row[0] = of->operators;
+        row[1] = of->operators > 0 ? of->error2 : 0;
+        row[2] = of->sum;
+    }
+    all[0] = one->runs;
+    all[1] = one->references;
+    all[2] = one->norm2;
+    return qs_comm_sum(one->setting->comm, figures, all + ALL_FIGURES - figures);
 }
 
 static qs_status rows_keep(const qs__setting *setting, const double *figures, qs_noise *out) {
     const qs_cluster *cluster = setting->options->cluster;
     const qs_graph *graph = setting->graph;
+    const double *groups = &figures[cluster->classes * QS__MOST_RECIPES * graph->nodes * FIGURES];
+    const double *all = groups + cluster->classes * QS__MOST_RECIPES * GROUPS * GROUP_FIGURES;
     for (int c = 0; c < cluster->classes; c++) {
         qs_recipe recipe[QS_MAX_FORMATS];
         int recipes;
@@ -315,27 +394,34 @@ static qs_status rows_keep(const qs__setting *setting, const double *figures, qs
             snprintf(to->name, sizeof to->name, "%s", graph->node[i % graph->nodes].name);
             snprintf(to->recipe, sizeof to->recipe, "%s", recipe[i / graph->nodes].name);
         }
+        for (int g = 0; g < recipes * GROUPS; g++) {
+            const double *row = &groups[(c * QS__MOST_RECIPES * GROUPS + g) * GROUP_FIGURES];
+            if (row[0] == 0) continue;
+            qs_noise_group *to = &out->group[out->groups++];
+            *to = (qs_noise_group){.operators = (int)row[0], .error2 = row[1], .sum = row[2]};
+            snprintf(to->recipe, sizeof to->recipe, "%s", recipe[g / GROUPS].name);
+        }
     }
+    out->batch = qs__probe_batch(setting->job->batch);
+    out->runs = (int)all[0];
+    out->gradient_norm2 = all[2] / fmax(all[1], 1);
     return QS_OK;
 }
 
 static qs_status all_measure(measurement *one, const qs_statistics *statistics, const qs__noise_order *order, qs_noise *out) {
     const qs__setting *setting = one->setting;
     const qs_cluster *cluster = setting->options->cluster;
-    const size_t rows = (size_t)cluster->classes * QS__MOST_RECIPES * (size_t)setting->graph->nodes;
+    const size_t recipes = (size_t)cluster->classes * QS__MOST_RECIPES, rows = recipes * (size_t)setting->graph->nodes;
+    const size_t count = rows * FIGURES + recipes * GROUPS * GROUP_FIGURES + ALL_FIGURES;
     const bool first = setting->rank == 0 || setting->class_ != &cluster->class_[qs_cluster_class_of(cluster, setting->rank - 1)];
     double *figures = NULL;
-    qs_status status = qs_allocate(rows * FIGURES + 3, sizeof *figures, &figures);
+    qs_status status = qs_allocate(count, sizeof *figures, &figures);
     if (status == QS_OK) status = qs_allocate(rows, sizeof *out->row, &out->row);
+    if (status == QS_OK) status = qs_allocate(recipes * GROUPS, sizeof *out->group, &out->group);
     if (status == QS_OK && first) status = own_measure(one, statistics, order);
     status = qs_comm_agree(setting->comm, status);
     if (status == QS_OK) status = figures_gather(one, cluster->classes, figures);
     if (status == QS_OK) status = rows_keep(setting, figures, out);
-    if (status == QS_OK) {
-        out->batch = qs__probe_batch(setting->job->batch);
-        out->runs = (int)figures[rows * FIGURES];
-        out->gradient_norm2 = figures[rows * FIGURES + 2] / fmax(figures[rows * FIGURES + 1], 1);
-    }
     free(figures);
     return status;
 }

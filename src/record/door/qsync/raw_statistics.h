@@ -33,6 +33,13 @@ typedef struct qs_noise_row {
     bool overflow;                 /* loss or gradient left the range of a format: both are 0 */
 } qs_noise_row;
 
+/* Several operators lowered to one recipe together. */
+typedef struct qs_noise_group {
+    char recipe[QS_NAME];
+    int operators;
+    double error2, sum; /* ‖g - g_fp32‖² of one run, and what its operators alone come to with the same samples */
+} qs_noise_group;
+
 typedef struct qs_noise {
     int64_t batch;         /* samples of a run */
     int iteration;         /* of the training whose weights they are */
@@ -40,6 +47,8 @@ typedef struct qs_noise {
     double gradient_norm2; /* ‖g_fp32‖², mean over samples */
     int rows;              /* 0: not measured */
     qs_noise_row *row;
+    int groups; /* whether noise adds up over operators: 0: not measured */
+    qs_noise_group *group;
 } qs_noise;
 
 typedef struct qs_statistics {
