@@ -3,7 +3,8 @@
 # labels: medium
 # ranks: 2
 # Training on GPUs, of doubles of CUDA's libraries: beside a rank of the host in one job, with sums that the GPUs make by themselves,
-# going on from the state that the other device left, and gradients that are not finite.
+# going on from the state that the other device left, gradients that are not finite, and steps that are predicted and audited as they are
+# started.
 . "$(dirname "$0")/check.inc"
 [ -n "${QS_CUDA_DOUBLES:-}" ] || { echo 'this build has no device cuda'; exit 77; }
 export QSYNC_CUDA_LIBRARIES="$QS_CUDA_DOUBLES" QSYNC_DOUBLE_DEVICES=2
@@ -63,6 +64,35 @@ for sums in shared devices; do
     tail -1 "$work/small/metrics.jsonl" | jq -e '.type == "failure" and .reason == "gradient" and .step == 1' > "$work/verdict" || fail "$sums: another last line"
     rm -rf "$work/small"
 done
+
+# ---- A step is predicted, and its iteration audited, in the way in which it is started
+holds() { jq -e "$3" "$1" > "$work/verdict" || { cat "$1"; fail "$2"; }; }
+for record in always no; do
+    echo "{\"schema\": \"qsync/cluster/2\", \"classes\": {\"a\": {\"role\": \"training\", \"backend\": \"cuda\", \"cuda\": {\"record\": \"$record\"}, \"formats\": [\"fp32\"]}}}" \
+        > "$work/$record.json"
+    "$QSYNC" profile --cluster "$work/$record.json" --model mlp --dataset shapes --batch 4 --repetitions 2 --statistics-iterations 2 \
+        --conversion-seconds 0.05 --out "$work/$record-profile.json" > "$work/out" 2>&1 || { cat "$work/out"; fail "profile, record $record"; }
+    "$QSYNC" plan --cluster "$work/$record.json" --profile "$work/$record-profile.json" --planner fp32 --out "$work/$record-plan.json" > "$work/out" 2>&1 ||
+        { cat "$work/out"; fail "plan, record $record"; }
+    "$QSYNC" simulate --cluster "$work/$record.json" --profile "$work/$record-profile.json" --plan "$work/$record-plan.json" --json > "$work/$record-said" ||
+        fail "simulate, record $record"
+    # shellcheck disable=SC2086
+    "$QSYNC" train $job --cluster "$work/$record.json" --plan "$work/$record-plan.json" --max-steps 40 --rate 0.001 --out "$work/$record" > "$work/out" 2>&1 ||
+        { cat "$work/out"; fail "train, record $record"; }
+    "$QSYNC" report "$work/$record" > "$work/$record-report" 2>&1 || fail "report, record $record"
+done
+taken='kernels of class a take the times of recordings'
+grep -q "$taken" "$work/always-said" || { cat "$work/always-said"; fail 'recordings are not what is predicted'; }
+grep -q "$taken" "$work/no-said" && fail 'recordings are predicted of a class without them'
+holds "$work/always-profile.json" 'no row knows recordings' '.classes.a | .recorded > 0 and all(.kernels[]; .us.recorded > 0)'
+holds "$work/no-profile.json" 'rows know recordings that are not made' '.classes.a | has("recorded") or any(.kernels[]; .us | has("recorded")) | not'
+holds "$work/always/audit.json" 'phases of recordings were not measured' '.ranks[0].recorded and ([.ranks[0].phases[] | has("predicted")] | any | not) and .iteration_us.predicted > 0'
+holds "$work/no/audit.json" 'phases are not all there' '(.ranks[0] | has("recorded") | not) and all(.ranks[0].phases[]; has("predicted"))'
+for record in always no; do
+    jq -e --slurpfile timing "$work/$record/timing.json" '.iteration_us.measured / $timing[0].median_step_us - 1 | fabs < 1e-6' "$work/$record/audit.json" > "$work/verdict" ||
+        fail "record $record: the audit's iteration is not the step's"
+done
+grep -q 'steps are started as recordings, phases are of those that were timed kernel by kernel, iteration' "$work/always-report" || { cat "$work/always-report"; fail 'a report without recordings'; }
 
 # ---- Who cannot
 # shellcheck disable=SC2086
