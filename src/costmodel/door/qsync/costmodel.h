@@ -8,6 +8,7 @@
 #ifndef QSYNC_COSTMODEL_H
 #define QSYNC_COSTMODEL_H
 
+#include "qsync/pace.h"
 #include "qsync/record.h"
 #include "qsync/schedule.h"
 
@@ -138,6 +139,14 @@ QS_API void qs_cost_mapper_ready(const qs_cost_mapper *mapper, double *us);
 QS_API bool qs_cost_mapper_recorded(const qs_cost_mapper *mapper);
 /* Microseconds of every step in order, in recordings or started one by one, into us (NULL: only counted); returns how many there are. */
 QS_API int qs_cost_mapper_steps(const qs_cost_mapper *mapper, bool recorded, double *us);
+
+/* ---- Another pace ------------------------------------------------------------------------------------------------------------ */
+
+/* A profile as it would be with each class at its pace: pace[cluster->classes], those of a profile's class that the cluster lacks are 1.
+ * Kernels and conversions take so many times as long, all-reduces by the slowest class; overheads, data and copies stay. *out shares all
+ * else with `profile`, which outlives it; release with qs_profile_at_pace_release. */
+QS_API qs_status qs_profile_at_pace(const qs_profile *profile, const qs_cluster *cluster, const qs_pace *pace, qs_profile *out);
+QS_API void qs_profile_at_pace_release(qs_profile *profile);
 
 /* ---- Estimated profiles ------------------------------------------------------------------------------------------------------ */
 
