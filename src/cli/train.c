@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "adapt.h"
 #include "audit.h"
 #include "plan_output.h"
 
@@ -35,6 +36,7 @@ static void figures_print(const qs_train_result *result) {
     if (result->replans > 0)
         printf("%lld new plan%s taken on the way, the last from step %lld on\n", (long long)result->replans, result->replans > 1 ? "s" : "",
                (long long)result->audit.first_step + 1);
+    if (result->adapting_seconds > 0) printf("keeping pace took %.2f s\n", result->adapting_seconds);
     if (result->promotions + result->promotions_refused > 0)
         printf("%lld tensor%s promoted to the higher format (%s more memory, %.2g %% of all tensors in 16 bits), %lld refused for want of "
                "memory\n",
@@ -84,6 +86,7 @@ static json_t *result_json(const qs_cluster *cluster, const qs_train_result *res
     if (root) measures_put(root, "test_", &result->test);
     if (root && result->audit.predicted_us > 0) json_object_set_new(root, "predicted_iteration_us", json_real(result->audit.predicted_us));
     if (root && result->recorded_ranks > 0) json_object_set_new(root, "recorded_ranks", json_integer(result->recorded_ranks));
+    if (root && result->adapting_seconds > 0) json_object_set_new(root, "adapting_seconds", json_real(result->adapting_seconds));
     if (root && result->replans > 0) json_object_set_new(root, "replans", json_integer((json_int_t)result->replans));
     if (root && result->promotions + result->promotions_refused > 0) {
         json_object_set_new(root, "promotions", json_integer((json_int_t)result->promotions));
@@ -139,6 +142,11 @@ typedef struct train_work {
     qs_train_options options;
     const char *plan_path; /* NULL: fp32 everywhere */
     qs_plan plan;
+    const char *profile_path, *trace_path; /* NULL: the plan stays; no pace is replayed */
+    int64_t adapt_every;
+    adapt_session session;
+    qs_adaptation adaptation;
+    qs_pace_trace trace;
     char source[QS_MODEL]; /* with --resume: the model of its folder, else of the plan */
     bool json;
 } train_work;
@@ -152,6 +160,13 @@ static const option_row option_rows[] = {
             "switch to the plan in FILE, between two steps, whenever another one appears there")},
     {OPTION(train_work, options.watch_after, "watch-after", "N", "look at that file only when N steps are done"), .standard = "0",
      .needs = "watch-plan"},
+    {OPTION(train_work, profile_path, "adapt", "FILE",
+            "keep pace (docs/adapting.md): plan again from this profile, the plan's own, when the ranks become slower or faster"),
+     .needs = "plan", .excludes = "watch-plan"},
+    {OPTION(train_work, adapt_every, "adapt-every", "N", "look at the pace every N steps"), .standard = "50", .minimum = 1,
+     .needs = "adapt"},
+    {OPTION(train_work, trace_path, "pace-trace", "FILE",
+            "slow classes down as FILE says, lines of STEP CLASS COMPUTE [MEMORY], and take its paces for measured")},
     {OPTION(train_work, options.promote_at, "promote-at", "X",
             "promote tensors when more than this share of their elements overflows; below 0: never"),
      .usual = "the plan's", .minimum = -HUGE_VAL, .needs = "plan"},
@@ -213,6 +228,7 @@ static qs_status work_read(train_work *work, int argc, char **argv, bool *done) 
         QS_TRY(qs_plan_read(work->plan_path, &work->plan));
         job_names_from_plan(&work->plan, &table, &work->job);
     }
+    if (work->profile_path) QS_TRY(adapt_read(work->profile_path, &work->plan, &work->session));
     const bool beside = o->resume && !option_given(&table, "model");
     if (beside) {
         QS_TRY(options_refuse(&table, 3, (const char *const[]){"head", "loss", "dropout"}, "the run that --resume goes on with"));
@@ -232,9 +248,21 @@ static qs_status work_read(train_work *work, int argc, char **argv, bool *done) 
     return QS_OK;
 }
 
+/* What a run goes by beside its plan: the pace. */
+static qs_status pace_open(train_work *work, const worker *here) {
+    if (work->trace_path) {
+        QS_TRY(qs_pace_trace_read(work->trace_path, &here->cluster, &work->trace));
+        work->options.pace_trace = &work->trace;
+    }
+    if (!work->profile_path) return QS_OK;
+    work->options.adaptation = &work->adaptation;
+    return adapt_begin(&work->session, here, &work->job.job, work->adapt_every, &work->adaptation);
+}
+
 static qs_status trained(train_work *work, const worker *here) {
     qs_train_options *options = &work->options;
     qs_train_result result = {0};
+    QS_TRY(qs_comm_agree(here->comm, pace_open(work, here)));
     options->job = &work->job.job;
     options->cluster = &here->cluster;
     options->plan = work->plan_path ? &work->plan : NULL;
@@ -260,6 +288,8 @@ qs_status verb_train(int argc, char **argv) {
     if (done) return QS_OK;
     status = worker_open(&work.where, status, &here);
     if (status == QS_OK) status = worker_end(&here, trained(&work, &here));
+    adapt_release(&work.session);
+    qs_pace_trace_release(&work.trace);
     qs_plan_release(&work.plan);
     return status;
 }

@@ -49,6 +49,7 @@ struct qs_executor {
     bool *finite;              /* where to note that gradients are not; NULL: they are not looked at */
     bool all_finite;           /* what the device of one rank alone found; it may write this as long as the executor is there */
     qs_event **mark;           /* (1 + steps) before the first step, behind each one */
+    double pace[2];            /* of the device's speed, of kernels that move data and of those of adjustable operators; 0: 1 */
     qs_step_observer observer;
     void *observer_context;
     qs_timeline *timeline; /* NULL: nobody asks */
@@ -455,9 +456,19 @@ qs_status qs__executor_step(qs_executor *executor, int index, const qs_run *run)
         return reduce_start(executor, step->bucket);
     }
     const qs_run here = qs__step_run(schedule, index, run);
+    const double pace = executor->pace[step->case_.op->kind == QS_ADJUSTABLE], begin = pace > 0 && pace < 1 ? qs_clock() : 0;
     const qs_status status = qs_kernel_run(executor->kernel[index], &here);
+    if (begin > 0) {
+        const double end = qs_clock();
+        qs_wait_until(end + (end - begin) * (1 / pace - 1));
+    }
     if (status != QS_OK) return qs_fail_within(status, "step %d (%s)", index, step->case_text);
     return poll(executor, index);
+}
+
+void qs__executor_slow(qs_executor *executor, double compute, double memory) {
+    executor->pace[0] = memory;
+    executor->pace[1] = compute;
 }
 
 int qs__phase_end(const qs_schedule *schedule, qs_phase phase) {

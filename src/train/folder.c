@@ -50,6 +50,7 @@ static qs_status settings_text(const qs__setting *setting, const qs__plans *plan
         qs_line_integer(line, "resumed_after_step", setting->resumed);
     }
     if (setting->options->watch_plan) qs_line_text(line, "watch_plan", setting->options->watch_plan);
+    if (setting->options->adaptation) qs_line_integer(line, "adapt_every", setting->options->adaptation->every);
     if (plans->count > 0) qs_line_integer(line, "plan_from_step", plans->present.first_step + 1);
     return qs_line_finish(line, json);
 }
@@ -265,6 +266,41 @@ qs_status qs__metrics_replan(const qs__setting *setting, int64_t epoch, int64_t 
     return line_append(setting, line);
 }
 
+qs_status qs__metrics_decision(const qs__setting *setting, int64_t epoch, int64_t step, const qs__decision *one) {
+    static const char *const kinds[] = {"compute", "memory", "all-reduce"};
+    const qs_cluster *cluster = setting->options->cluster;
+    const qs__bargain *bargain = &one->bargain;
+    char key[QS_NAME + 32];
+    qs_line *line = NULL;
+    if (!setting->metrics) return QS_OK;
+    QS_TRY(line_start("adapt", epoch, "step", step + 1, &line));
+    qs_line_text(line, "decision", one->what);
+    qs_line_text(line, "reason", one->reason);
+    qs_line_text(line, "class", cluster->class_[one->paced.class_index].name);
+    qs_line_text(line, "kind", kinds[one->paced.kind]);
+    qs_line_number(line, "pace_before", one->paced.from);
+    qs_line_number(line, "pace", one->paced.to);
+    if (one->waited) qs_line_text(line, "cause", one->foreign ? "foreign load" : "own");
+    for (int c = 0; c < cluster->classes; c++) {
+        snprintf(key, sizeof key, "compute.%s", cluster->class_[c].name);
+        qs_line_number(line, key, one->seen[c].compute);
+        snprintf(key, sizeof key, "memory.%s", cluster->class_[c].name);
+        qs_line_number(line, key, one->seen[c].memory);
+        snprintf(key, sizeof key, "waited.%s", cluster->class_[c].name);
+        if (one->waited) qs_line_number(line, key, one->waited[c]);
+    }
+    qs_line_number(line, "all_reduce", one->seen[0].all_reduce);
+    if (bargain->steps > 0) {
+        qs_line_number(line, "iteration_us", bargain->present_us);
+        qs_line_number(line, "iteration_us_replanned", bargain->next_us);
+        qs_line_number(line, "omega", bargain->present_omega);
+        qs_line_number(line, "omega_replanned", bargain->next_omega);
+        qs_line_number(line, "switch_us", bargain->cost_us);
+        qs_line_integer(line, "expected_steps", bargain->steps);
+    }
+    return line_append(setting, line);
+}
+
 qs_status qs__metrics_promotion(const qs__setting *setting, int64_t epoch, int64_t step, const qs__promotion *one,
                                 const qs__replan_figures *figures, const char *refusal) {
     qs_line *line = NULL;
@@ -354,6 +390,12 @@ static qs_status timing_write(const qs__setting *setting, const qs__plans *plans
         snprintf(key, sizeof key, "replan_us.%lld", (long long)plans->taken[i].step + 1);
         qs_line_number(line, key, plans->taken[i].us);
     }
+    for (int64_t w = 0; w < result->windows; w++) {
+        const int64_t end = setting->resumed + (w + 1) * result->window_steps;
+        snprintf(key, sizeof key, "window_us.%lld", (long long)(end < result->steps ? end : result->steps));
+        qs_line_number(line, key, result->window_us[w]);
+    }
+    if (setting->options->adaptation) qs_line_number(line, "adapting_seconds", result->adapting_seconds);
     QS_TRY(qs_line_finish(line, &json));
     qs_status status = qs_format_text(&text, "%s\n", json);
     if (status == QS_OK) status = text_write(setting, "timing.json", text);

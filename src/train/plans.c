@@ -272,6 +272,32 @@ qs_status qs__replan_gather(const qs__setting *setting, const qs__replan_figures
     return QS_OK;
 }
 
+/* ---- Offered by rank 0 -------------------------------------------------------------------------------------------------------------- */
+
+/* Rank 0's text as a plan of this rank. */
+static qs_status plan_parse(const char *text, qs_plan **out) {
+    QS_TRY(qs_allocate(1, sizeof **out, out));
+    return qs_plan_parse(text, "new plan", *out);
+}
+
+qs_status qs__plan_offered_take(const qs__setting *setting, qs__plans *plans, int64_t step, char *text, bool *taken,
+                                qs__replan_figures *figures) {
+    qs_plan *plan = NULL;
+    *taken = false;
+    qs_status status = qs_comm_broadcast_text(setting->comm, &text, 0);
+    if (status == QS_OK && !text) return QS_OK;
+    if (status == QS_OK) status = qs_comm_agree(setting->comm, plan_parse(text, &plan));
+    free(text);
+    if (status == QS_OK) {
+        status = qs__plan_take(setting, plans, step, plan, figures);
+    } else {
+        if (plan) qs_plan_release(plan);
+        free(plan);
+    }
+    *taken = status == QS_OK;
+    return status == QS_PEER_LOST ? status : QS_OK; /* only that ends the run */
+}
+
 /* ---- The watched file --------------------------------------------------------------------------------------------------------------- */
 
 bool qs__plan_file_changed(const qs__setting *setting, qs__plans *plans, int64_t step) {
@@ -319,32 +345,15 @@ done:
     return status;
 }
 
-/* Rank 0's text as a plan of this rank. */
-static qs_status plan_parse(const char *text, qs_plan **out) {
-    QS_TRY(qs_allocate(1, sizeof **out, out));
-    return qs_plan_parse(text, "new plan", *out);
-}
-
 qs_status qs__replan(const qs__setting *setting, qs__plans *plans, int64_t step, bool *taken, qs__replan_figures *figures) {
     const char *path = setting->options->watch_plan;
-    qs_plan *plan = NULL;
     char *text = NULL;
-    *taken = plans->offered = false;
+    plans->offered = false;
     if (setting->rank == 0 && plan_file_read(setting, plans->present.plan, &text) != QS_OK)
         qs_log(QS_LOG_WARNING, "new plan refused: %s; training goes on with the present one", qs_message());
-    qs_status status = qs_comm_broadcast_text(setting->comm, &text, 0);
-    if (status == QS_OK && !text) return QS_OK;
-    if (status == QS_OK) status = qs_comm_agree(setting->comm, plan_parse(text, &plan));
-    free(text);
-    if (status == QS_OK) {
-        status = qs__plan_take(setting, plans, step, plan, figures);
-    } else {
-        if (plan) qs_plan_release(plan);
-        free(plan);
-    }
-    if (status == QS_PEER_LOST) return status; /* only that ends the run */
-    *taken = status == QS_OK;
-    if (setting->rank != 0) return QS_OK;
+    const bool told = text != NULL; /* of rank 0 */
+    QS_TRY(qs__plan_offered_take(setting, plans, step, text, taken, figures));
+    if (!told) return QS_OK;
     if (*taken)
         qs_log(QS_LOG_INFO, "plan %s runs from step %lld on: arena of rank 0 %lld bytes, before %lld; the switch took %.1f ms", path,
                (long long)step + 1, (long long)figures->arena, (long long)figures->arena_before, 1e-3 * plans->taken[plans->count - 1].us);

@@ -164,6 +164,7 @@ qs_status qs__trainer_step(qs__trainer *trainer, int64_t epoch, int64_t step_in_
     const double begin = qs_clock();
     QS_TRY(qs__sample_step_find(setting, &trainer->plans, &trainer->counters, epoch, step_in_epoch, &one));
     QS_TRY(qs__sample_step_load(setting, &one));
+    qs__pace_apply(setting, *step, one.program->executor);
     qs__sums sums = {0};
     QS_TRY(schedule_run(setting, &one, &trainer->failure, &sums));
     QS_TRY(gradients_report(setting, &one));
@@ -181,7 +182,12 @@ qs_status qs__trainer_step(qs__trainer *trainer, int64_t epoch, int64_t step_in_
     const bool full = one.samples == setting->global_batch;
     trainer->seconds[*step] = full ? seconds : -seconds;
     trainer->length[*step] = (unsigned char)one.length;
-    if (full) qs__watch_step(&trainer->plans.watch[one.length], *step, begin, end);
+    if (full) {
+        qs__watch *watch = &trainer->plans.watch[one.length];
+        const qs_timeline *timeline = options->adaptation ? qs__watch_timeline(watch) : NULL;
+        if (timeline && !options->pace_trace) qs__adapt_note(&trainer->adapting, one.length, watch->schedule, timeline);
+        qs__watch_step(watch, *step, begin, end);
+    }
     if (options->step_done) options->step_done(options->step_context, *step, seconds);
     if (options->progress && setting->rank == 0) {
         /* Mean loss per sample: of this rank since the last report, or of all ranks in this epoch right behind a report. */

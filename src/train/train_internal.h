@@ -5,11 +5,13 @@
  *   qs__counters  how far the run is
  *   qs__losses    sums since the last report and in this epoch
  *   qs__rounding  counts of rounded tensors, and promotions
+ *   qs__adapting  the pace of the ranks, where the plan follows it
  *   qs__failure   what this rank found that is not finite
  * Files stand in this order: each calls those above it. */
 #ifndef QSYNC_TRAIN_INTERNAL_H
 #define QSYNC_TRAIN_INTERNAL_H
 
+#include "pace.h"
 #include "qsync/train.h"
 
 /* ---- text.c: JSON under construction; failures stick until the end ------------------------------------------------------------- */
@@ -54,6 +56,9 @@ int qs__phase_end(const qs_schedule *schedule, qs_phase phase);
 /* The steps of a phase; a run is all three in turn, and the device is done with it behind the last. *finite: NULL, or whether this rank's
  * gradients are, looked at before they are summed. */
 qs_status qs__executor_phase(qs_executor *executor, qs_phase phase, const qs_run *run, bool *finite);
+/* Kernels of adjustable operators run at `compute` of the device's speed from now on, all others at `memory`, by rests as those of `speed`:
+ * on devices whose memory the host sees, whose kernels have run when they return. */
+void qs__executor_slow(qs_executor *executor, double compute, double memory);
 /* Completes the all-reduces that are under way; later waits find them done. */
 qs_status qs__executor_complete(qs_executor *executor);
 qs_status qs__executor_step(qs_executor *executor, int index, const qs_run *run);
@@ -143,6 +148,8 @@ typedef struct qs__watch {
 int64_t qs__warm_up(int64_t steps);
 qs_status qs__watch_create(const qs__program *program, int64_t steps, bool trace, qs__watch *out);
 void qs__watch_release(qs__watch *watch);
+/* The timeline of the step that just ended, one of full size; NULL: it was not timed. Until the next call of qs__watch_step. */
+const qs_timeline *qs__watch_timeline(const qs__watch *watch);
 /* After each full-size step. */
 void qs__watch_step(qs__watch *watch, int64_t step, double begin, double end);
 /* Median of a list, which it sorts; 0 of an empty one. */
@@ -257,6 +264,11 @@ bool qs__plan_file_changed(const qs__setting *setting, qs__plans *plans, int64_t
 /* Before a step, when a plan was offered; collective. *taken: whether another plan is the present one, from which `figures` come. */
 qs_status qs__replan(const qs__setting *setting, qs__plans *plans, int64_t step, bool *taken, qs__replan_figures *figures);
 
+/* The plan that rank 0 has as `text` (on the heap, the callee's; NULL: it has none; of no meaning elsewhere) before a step; collective.
+ * *taken: whether it is the present one, from which `figures` come; where a plan was refused, the message says why. */
+qs_status qs__plan_offered_take(const qs__setting *setting, qs__plans *plans, int64_t step, char *text, bool *taken,
+                                qs__replan_figures *figures);
+
 /* ---- audit.c: collective; fills out on rank 0. resident_bytes: of this process behind the last step ---- */
 
 /* The share of a length among the full-size steps by which figures of several lengths are put together: of those that were measured. */
@@ -362,6 +374,7 @@ qs_status qs__metrics_norm_gap(const qs__setting *setting, int64_t epoch, int64_
 /* Behind a switch to `plan`: `figures` of all ranks. */
 qs_status qs__metrics_replan(const qs__setting *setting, int64_t epoch, int64_t step, const qs_plan *plan,
                              const qs__replan_figures *figures);
+qs_status qs__metrics_decision(const qs__setting *setting, int64_t epoch, int64_t step, const qs__decision *one);
 /* Behind a promotion, or one that was refused: `refusal` says why. */
 qs_status qs__metrics_promotion(const qs__setting *setting, int64_t epoch, int64_t step, const qs__promotion *one,
                                 const qs__replan_figures *figures, const char *refusal);
@@ -450,6 +463,43 @@ qs_status qs__measuring_finish(qs__measuring *measuring, qs_comm *comm, qs_evalu
 qs_status qs__evaluation_run(const qs__length_programs *at, const qs_dataset *dataset, qs_sharding *sharding, qs_comm *comm,
                              qs__culprit *culprit, qs_evaluation *out);
 
+/* ---- adapt.c: a run that keeps pace ---- */
+
+enum { QS__PACED = 256 };
+
+/* Microseconds of a step of training. */
+typedef struct qs__pace_sums {
+    double compute_us, memory_us, all_reduce_us;
+} qs__pace_sums;
+
+typedef struct qs__adapting {
+    qs__pace_changes changes;
+    qs__pace_sums expected[QS_MOST_LENGTHS]; /* by the profile, under the present plan; all-reduces 0 */
+    int64_t noted;                           /* steps in this window */
+    double slowness[3][QS__PACED];           /* of the last ones: measured / expected of kernels, microseconds of all-reduces; a ring */
+    double all_reduce_us, all_reduce_pace;   /* what they took when the present plan began (0: not known yet), and which pace that was */
+    double *waited; /* (classes) share of the last window for which threads were ready but had no core, on the rank where most */
+    qs_waits waits; /* of this rank, where the window began */
+    double clock;   /* there */
+    double cost_us; /* of the last switch */
+    double seconds; /* that all of this took */
+} qs__adapting;
+
+/* Before the first step; every rank by itself. */
+qs_status qs__adapt_create(const qs__setting *setting, const qs__plans *plans, qs__adapting *out);
+void qs__adapt_release(qs__adapting *adapting);
+/* Another plan is the present one; every rank by itself. */
+qs_status qs__adapt_follow(const qs__setting *setting, const qs__present *present, qs__adapting *adapting);
+/* A program's executor at the trace's pace of a step; nothing without one. */
+void qs__pace_apply(const qs__setting *setting, int64_t step, qs_executor *executor);
+/* A full-size step that was timed. */
+void qs__adapt_note(qs__adapting *adapting, int length, const qs_schedule *schedule, const qs_timeline *timeline);
+/* Whether the ranks look at their pace before a step. */
+bool qs__adapt_is_due(const qs__setting *setting, int64_t step);
+/* The look, and what follows from it; collective. *taken: another plan is the present one, with `figures`. */
+qs_status qs__adapt(const qs__setting *setting, qs__plans *plans, qs__adapting *adapting, int64_t epoch, int64_t step, bool *taken,
+                    qs__replan_figures *figures);
+
 /* ---- step.c: one training step ---- */
 
 typedef struct qs__losses {
@@ -464,6 +514,7 @@ typedef struct qs__trainer {
     qs__counters counters;
     qs__losses losses;
     qs__rounding rounding;
+    qs__adapting adapting;
     qs__failure failure;   /* what this rank found first */
     double *seconds;       /* (steps) of this rank; negative for partial steps */
     unsigned char *length; /* (steps) which of the job's */

@@ -111,6 +111,7 @@ static qs_status create_alone(qs__trainer *trainer) {
         setting->resumed = plans->present.first_step = counters->step;
     }
     QS_TRY(qs__plans_watch(setting, plans, counters->step));
+    QS_TRY(qs__adapt_create(setting, plans, &trainer->adapting));
     QS_TRY(qs_allocate((size_t)setting->steps, sizeof *trainer->length, &trainer->length));
     return qs_allocate((size_t)setting->steps, sizeof *trainer->seconds, &trainer->seconds);
 }
@@ -150,28 +151,38 @@ void qs__trainer_release(qs__trainer *trainer) {
     free(trainer->length);
     free(trainer->seconds);
     qs__rounding_release(&trainer->rounding);
+    qs__adapt_release(&trainer->adapting);
     if (setting->metrics) fclose(setting->metrics);
     *trainer = (qs__trainer){0};
 }
 
 /* ---- Epochs ---- */
 
-/* Another plan from the watched file; what was known of promotions was known of the plan before. */
-static qs_status replan(qs__trainer *trainer, int64_t epoch) {
+/* Another plan, from the watched file or for another pace; what was known of promotions was known of the plan before. */
+static qs_status plan_follow(qs__trainer *trainer, int64_t epoch, const qs__replan_figures *mine) {
     const qs__setting *setting = &trainer->setting;
     const qs__present *present = &trainer->plans.present;
     const int64_t step = trainer->counters.step;
-    qs__replan_figures mine, *all = NULL;
-    bool taken;
-    QS_TRY(qs__replan(setting, &trainer->plans, step, &taken, &mine));
-    if (!taken) return QS_OK;
+    qs__replan_figures *all = NULL;
     qs__rounding_follow(&trainer->rounding, setting->graph, present->class_plan);
     qs__promotions_forget(&trainer->rounding);
-    QS_TRY(qs__replan_gather(setting, &mine, &all));
+    QS_TRY(qs__replan_gather(setting, mine, &all));
     qs_status status = qs__folder_plan(setting, &trainer->plans);
     if (status == QS_OK) status = qs__metrics_replan(setting, epoch, step, present->plan, all);
     free(all);
     return qs_comm_agree(setting->comm, status);
+}
+
+static qs_status replan(qs__trainer *trainer, int64_t epoch) {
+    const qs__setting *setting = &trainer->setting;
+    const int64_t step = trainer->counters.step;
+    qs__replan_figures mine;
+    bool taken = false;
+    if (trainer->plans.offered) QS_TRY(qs__replan(setting, &trainer->plans, step, &taken, &mine));
+    if (taken) QS_TRY(plan_follow(trainer, epoch, &mine));
+    if (!qs__adapt_is_due(setting, step)) return QS_OK;
+    QS_TRY(qs__adapt(setting, &trainer->plans, &trainer->adapting, epoch, step, &taken, &mine));
+    return taken ? plan_follow(trainer, epoch, &mine) : QS_OK;
 }
 
 static qs_status epoch_evaluate(qs__trainer *trainer, int64_t epoch, qs_evaluation *out) {
@@ -223,7 +234,7 @@ static qs_status epochs_run(qs__trainer *trainer, qs_train_result *out) {
     const int64_t gaps = setting->options->norm_gap_every, *done = &trainer->counters.step;
     for (int64_t epoch = *done / setting->steps_per_epoch; *done < setting->steps; epoch++) {
         for (int64_t step = *done % setting->steps_per_epoch; step < setting->steps_per_epoch && *done < setting->steps; step++) {
-            if (trainer->plans.offered) QS_TRY(replan(trainer, epoch));
+            QS_TRY(replan(trainer, epoch));
             QS_TRY(qs__promote(setting, &trainer->plans, &trainer->rounding, epoch, *done));
             if (gaps > 0 && (*done + 1) % gaps == 0) QS_TRY(qs__norm_gap_report(setting, &trainer->plans, &trainer->counters, epoch, step));
             QS_TRY(qs__trainer_step(trainer, epoch, step));
@@ -251,6 +262,24 @@ static void length_measure(const qs__trainer *trainer, int length, double *scrat
     if (!planned && present->lengths == 1 && present->class_plan) out->predicted_us = present->class_plan->predicted.iteration_us;
 }
 
+/* Steps as they followed one another, where the pace is looked at or replayed. */
+static qs_status windows_fill(const qs__trainer *trainer, qs_train_result *out) {
+    const qs_train_options *options = trainer->setting.options;
+    const int64_t first = trainer->setting.resumed, steps = trainer->counters.step,
+                  every = options->adaptation ? options->adaptation->every : 50;
+    if (!options->adaptation && !options->pace_trace) return QS_OK;
+    out->window_steps = every;
+    QS_TRY(qs_allocate((size_t)((steps - first) / every + 1), sizeof *out->window_us, &out->window_us));
+    for (int64_t begin = first; begin < steps; begin += every) {
+        const int64_t end = begin + every < steps ? begin + every : steps;
+        double sum = 0;
+        for (int64_t i = begin; i < end; i++)
+            sum += fabs(trainer->seconds[i]);
+        out->window_us[out->windows++] = 1e6 * sum / (double)(end - begin);
+    }
+    return QS_OK;
+}
+
 /* Of the slowest rank, length by length. Partial steps are marked by a minus sign, on all ranks alike. */
 static qs_status durations_fill(const qs__trainer *trainer, qs_train_result *out) {
     const int64_t steps = trainer->counters.step;
@@ -263,6 +292,7 @@ static qs_status durations_fill(const qs__trainer *trainer, qs_train_result *out
     for (int k = 0; k < out->lengths; k++)
         length_measure(trainer, k, scratch, &out->length[k]);
     free(scratch);
+    QS_TRY(qs_comm_agree(trainer->setting.comm, windows_fill(trainer, out)));
     for (int k = 0; k < out->lengths; k++)
         out->median_step_us += qs__length_share(out->length, out->lengths, k) * out->length[k].measured_us;
     out->samples_per_second = out->median_step_us > 0 ? (double)trainer->setting.global_batch / out->median_step_us * 1e6 : 0;
@@ -323,6 +353,8 @@ static qs_status finish(qs__trainer *trainer, bool failed, qs_train_result *out)
     char *trace = NULL;
     out->steps = trainer->counters.step;
     out->replans = (int64_t)plans->count - trainer->rounding.switches;
+    out->adapting_seconds = trainer->adapting.seconds;
+    QS_TRY(qs_comm_max(setting->comm, &out->adapting_seconds, 1));
     QS_TRY(qs_comm_agree(setting->comm, qs__weights_hash(&plans->present, &out->weights_hash)));
     QS_TRY(promotions_fill(trainer, out));
     QS_TRY(durations_fill(trainer, out));
@@ -356,6 +388,7 @@ static qs_status run(qs__trainer *trainer, qs_train_result *out) {
 void qs_train_result_release(qs_train_result *result) {
     free(result->reserved_bytes);
     free(result->predicted_bytes);
+    free(result->window_us);
     qs_audit_release(&result->audit);
     *result = (qs_train_result){0};
 }

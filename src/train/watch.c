@@ -71,6 +71,10 @@ static void step_note(qs__watch *watch, int64_t step, double begin, double end) 
     if (watch->traced + 1 < watch->places) watch->traced++;
 }
 
+const qs_timeline *qs__watch_timeline(const qs__watch *watch) {
+    return watch->timed ? &watch->traced_step[watch->traced].timeline : NULL;
+}
+
 void qs__watch_step(qs__watch *watch, int64_t step, double begin, double end) {
     if (watch->skipped < watch->warm_up) {
         watch->skipped++;

@@ -14,6 +14,7 @@
 #include "qsync/data.h"
 #include "qsync/device.h"
 #include "qsync/graph.h"
+#include "qsync/pace.h"
 #include "qsync/record.h"
 #include "qsync/schedule.h"
 
@@ -196,6 +197,20 @@ typedef struct qs_evaluation {
     qs_measure measure[QS_MOST_MEASURES];
 } qs_evaluation;
 
+/* How a run keeps its plan in step with the pace of its ranks, see "Keeping pace". */
+typedef struct qs_offer {
+    char *plan;                 /* its text, on the heap */
+    double present_us, next_us; /* of an iteration at these paces: under the present plan and under this one */
+} qs_offer;
+typedef struct qs_adaptation {
+    int64_t every; /* steps between two looks */
+    void *context;
+    /* Microseconds of every step of a schedule of this rank's class by the profile, into us[schedule->steps]; all ranks. */
+    qs_status (*expect)(void *context, const qs_schedule *schedule, double *us);
+    /* The plan for these paces, (classes) of the cluster; rank 0. */
+    qs_status (*plan)(void *context, const qs_pace *pace, const qs_plan *present, qs_offer *out);
+} qs_adaptation;
+
 typedef struct qs_train_options {
     const qs_job *job;
     const qs_cluster *cluster;
@@ -212,6 +227,8 @@ typedef struct qs_train_options {
     int64_t max_steps;                  /* stop after so many steps (0: all), as at the end of an epoch: evaluation, weights */
     const char *watch_plan;             /* see "Another plan on the way"; only rank 0 looks at these two */
     int64_t watch_after;                /* look only when so many steps are done */
+    const qs_adaptation *adaptation;    /* NULL: the plan stays; QS_USAGE without a plan */
+    const qs_pace_trace *pace_trace;    /* slows kernels down, and stands for what would be measured; NULL: none */
     double promote_at;                  /* for all tensors with a format, instead of the plan's; 0: the plan's; below 0: never */
     double promote_underflow;           /* promotes tensors whose underflows / elements exceed it, too; 0: they are only reported */
     int64_t gradients_every;            /* write the variance of the weight gradients every N steps; 0: never */
@@ -244,6 +261,7 @@ typedef struct qs_train_result {
     int64_t promotion_bytes; /* by which the arena grew through promotions, on the rank where most */
     double promotion_share;  /* counted bytes that promotions added / those of all tensors in fp(6,9,0), on the rank where most */
     double seconds;          /* of training steps, without evaluation */
+    double adapting_seconds; /* of looks at the pace, planning and switching, between steps; on the rank where most */
     double median_step_us; /* of the slowest rank per step, over full-size steps after warm-up; of several lengths their mean (qs_audit) */
     int lengths;           /* at least 1 */
     qs_length_time length[QS_MOST_LENGTHS];
@@ -252,6 +270,9 @@ typedef struct qs_train_result {
     int ranks;
     int64_t *reserved_bytes;  /* (ranks) arena bytes reserved by each rank; caller frees */
     int64_t *predicted_bytes; /* (ranks) from the plan, -1 without; caller frees */
+    int windows;              /* with an adaptation or a pace trace, else 0: how fast it was over time */
+    int64_t window_steps;     /* of each but the last, which may be shorter */
+    double *window_us;        /* (windows) mean of their steps on the slowest rank; caller frees */
     int recorded_ranks;       /* ranks whose full-size steps (of the longest length) run from recordings */
     uint64_t weights_hash;
     qs_audit audit; /* rank 0 only */
@@ -316,6 +337,20 @@ QS_API void qs_train_result_release(qs_train_result *result);
  *   be read. Either is told once a file.
  * Weights, optimiser state, running statistics and gradients keep place and bits; what the arena shrinks by, and the old kernels, go back
  * to the system. Switching between equal plans changes no bit of the weights. Step figures, audit and trace start anew. */
+
+/* Keeping pace (docs/adapting.md). With `adaptation` the ranks look at their pace every so many steps: what the profile expects of kernels
+ * over what they took, the median of the window behind, for each class the slowest of its ranks; and what all-reduces take, beside what
+ * they took when the present plan began. Kernels of adjustable operators, all others, and all-reduces have paces of their own. A change of
+ * more than a tenth (all-reduces: by half) that two looks in a row agree on is one that lasts; every switch doubles how many have to, up to
+ * sixteen, until the pace stays for eight. Rank 0 then asks `plan` for the plan at the new paces, and weighs: time saved in
+ * the steps that the change is expected to last (four times as many as it was seen for, at most those that are left) against what planning
+ * and switching took the last time (0.2 s before the first); where next to no time is saved, a plan of higher precision (2 % less ΣΩ) is
+ * taken when that costs at most 2 % of that time. All ranks switch before the next step, by the way above. Each decision is a line of
+ * metrics.jsonl {"type":"adapt", ...}.
+ *
+ * With `pace_trace` the kernels of a class rest so that they run at the trace's pace, and a look takes the trace's paces for measured, a
+ * switch for one of 0.2 s: decisions then follow from trace, profile and plan alone, and equal runs give equal metrics. QS_UNSUPPORTED on
+ * devices whose memory the host does not see. */
 
 /* Promotion (docs/method.md §7.5). After every step the counts of all rounded tensors are added up over ranks. A tensor of the forward pass
  * whose overflows exceed promote_at of its elements gets its higher format for good, on all ranks before the next step, by the way above:
