@@ -13,7 +13,7 @@ bench_commit() {
 # The line that was given, with the settings in it that change figures; not where runs are kept, where the peer is, or how long it may take.
 bench_command() {
     jq -nr --arg name "$bench_name" '[$ENV | to_entries | sort_by(.key)[]
-        | select((.key | test("^(ACCURACY|BENCH|DEMO|GPU|KERNEL|PREDICTION|TOGETHER|TRANSFORMER)_") and (test("_(BENCHES|JOBS|LIMIT|LINES|OUT|PACKAGE|PARTS|PEER|PYTHON|TESTS|TOOLS|WAIT)$") | not)) or (.key == "QSYNC_CACHE" and (.value | IN("", "off") | not)))
+        | select((.key | test("^(ACCURACY|ADAPT|BENCH|DEMO|GPU|KERNEL|PREDICTION|TOGETHER|TRANSFORMER)_") and (test("_(BENCHES|JOBS|LIMIT|LINES|OUT|PACKAGE|PARTS|PEER|PYTHON|TESTS|TOOLS|WAIT)$") | not)) or (.key == "QSYNC_CACHE" and (.value | IN("", "off") | not)))
         | "\(.key)=" + (.value | if test("^[\\w.,:/=+-]+$") then . else @sh end)] + ["make bench-\($name)"] | join(" ")'
 }
 case ${QSYNC:=build/release/qsync} in
