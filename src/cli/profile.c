@@ -345,16 +345,15 @@ static qs_status work_prepare(profile_work *work, const worker *here) {
     return old_read(work);
 }
 
-/* What was measured beside other work lies beside the file that it would have been. */
-static qs_status noise_refuse(const profile_work *work, const qs_profile *profile) {
+qs_status profile_noise_refuse(const char *out, bool accept_noise, const qs_profile *profile) {
     const char *always = getenv("QSYNC_ACCEPT_NOISE");
     char *aside = NULL, why[512];
     qs_status status = QS_OK;
     for (int c = 0; c < profile->classes && status == QS_OK; c++)
         status = conditions_check(&profile->class_[c]);
-    if (status == QS_OK || work->accept_noise || (always && strcmp(always, "yes") == 0)) return QS_OK;
+    if (status == QS_OK || accept_noise || (always && strcmp(always, "yes") == 0)) return QS_OK;
     snprintf(why, sizeof why, "%s", qs_message());
-    QS_TRY(qs_format_text(&aside, "%s.refused", work->out));
+    QS_TRY(qs_format_text(&aside, "%s.refused", out));
     const qs_status written = qs_profile_write(aside, profile);
     if (written == QS_OK) status = qs_fail(status, "%s; --accept-noise takes such a profile, %s is this one", why, aside);
     free(aside);
@@ -363,7 +362,7 @@ static qs_status noise_refuse(const profile_work *work, const qs_profile *profil
 
 /* A class that was measured into a file that is there; else the profile as it is. */
 static qs_status profile_keep(profile_work *work, qs_profile *profile) {
-    QS_TRY(noise_refuse(work, profile));
+    QS_TRY(profile_noise_refuse(work->out, work->accept_noise, profile));
     if (work->old.classes == 0) return profile_out(profile, work->out, work->json);
     QS_TRY(class_put(&work->old, profile));
     return profile_out(&work->old, work->out, work->json);

@@ -214,20 +214,23 @@ static void cached_put(const run_work *work, const char *path) {
 
 static qs_status profile_measure(run_work *work, const char *cached) {
     qs_profile_options options;
-    char *partial = NULL;
+    char *partial = NULL, *path = NULL;
     qs_status status = QS_OK;
     profile_options(work, &options);
     QS_GOTO(qs_format_text(&partial, "%s/profile.partial.%d", work->folder, qs_comm_rank(work->here->comm)));
     options.partial = partial;
     QS_GOTO(qs_profile_measure(&options, work->here->device, work->here->comm, &work->profile));
     if (worker_is_first(work->here)) {
-        status = profile_write(work, "profile.json");
+        status = path_of(work, "profile.json", &path);
+        if (status == QS_OK) status = profile_noise_refuse(path, work->accept_noise, &work->profile);
+        if (status == QS_OK) status = profile_write(work, "profile.json");
         if (status == QS_OK && cached) cached_put(work, cached);
     }
-    QS_GOTO(qs_comm_agree(work->here->comm, status));
-    qs_profile_partial_remove(&options);
+    status = qs_comm_agree(work->here->comm, status);
+    if (status == QS_OK || status == QS_UNSUPPORTED) qs_profile_partial_remove(&options); /* one that was refused would go on from noise */
 done:
     free(partial);
+    free(path);
     return status;
 }
 
@@ -499,6 +502,7 @@ static const option_row option_rows[] = {
     {OPTION(run_work, conversion_seconds, "conversion-seconds", "S", "of the profile: time for all fits of conversions, about"),
      .standard = "7"},
     {OPTION(run_work, fresh, "fresh-profile", NULL, "measure even if an earlier run of the same job here has kept its profile")},
+    {OPTION(run_work, accept_noise, "accept-noise", NULL, "as profile takes it: also a profile of cores that others used")},
     {OPTION(run_work, training_limit, "train-limit", "N", "use the first N training samples only")},
     {OPTION(run_work, test_limit, "test-limit", "N", "use the first N test samples only")},
     {OPTION(run_work, json, "json", NULL, "print the summary as JSON")},

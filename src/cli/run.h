@@ -13,7 +13,7 @@ typedef struct run_work {
     int repetitions, statistics_iterations, rounds;
     double conversion_seconds;
     int64_t training_limit, test_limit;
-    bool json, fresh;
+    bool json, fresh, accept_noise;
     const worker *here;
     qs_graph *graph; /* rank 0 alone has these three */
     qs_profile profile;
