@@ -220,13 +220,21 @@ bool qs_cost_schedule_alone(const qs_class_profile *profile, const qs_schedule *
     return true;
 }
 
-qs_status qs_cost_step_least(const qs_class_profile *profile, const qs_step *step, double *us) {
+qs_status qs_cost_step_least(const qs_class_profile *profile, const qs_step *step, size_t arena_bytes, bool together, double *us) {
     QS_TRY(qs_cost_step(profile, step, us));
-    if (profile->cache_bytes > 0) place_adjust(profile, step, 0, us);
+    if (profile->cache_bytes > 0) place_adjust(profile, step, qs_schedule_cold_bytes_least(step, profile->cache_bytes, arena_bytes), us);
     if (profile->recorded > 0 && *us > 0) *us = fmin(*us, qs__step_recorded(profile, step, *us));
-    const double alone = step_alone(profile, step, *us);
-    if (alone < *us) *us = alone;
+    if (!together) *us = step_alone(profile, step, *us);
     return QS_OK;
+}
+
+double qs_cost_most_speed(const qs_class_profile *profile) {
+    double most = 1;
+    for (int i = 0; i < profile->kernels; i++)
+        if (profile->kernel[i].us_alone > 0) most = fmax(most, profile->kernel[i].us / profile->kernel[i].us_alone);
+    for (int i = 0; i < profile->conversions; i++)
+        if (profile->conversion[i].alone > 0) most = fmax(most, 1 / profile->conversion[i].alone);
+    return most;
 }
 
 /* ---- Copies between host and device ---------------------------------------------------------------------------------------------- */

@@ -40,7 +40,7 @@ typedef struct qs_candidate {
     qs_slowdown *doubt; /* (classes) of lowered classes: what qs__candidate_guard decides by */
     double limit_us;    /* longest iteration allowed, 1/T_min with the tolerance, once qs__uniform_choose has found it; 0: not known */
     bool retabled;      /* the predictor does not know the classes' tensors yet */
-    bool proven;        /* no plan of the only lowered class has less ΣΩ */
+    double least;       /* no plan of the only lowered class has less ΣΩ; INFINITY: than this one; 0: not asked */
     qs_plan_session *session; /* keeps what other plans can use again; NULL: nothing is kept */
 } qs_candidate;
 
@@ -92,8 +92,10 @@ int qs__candidate_next(const qs_candidate_class *one, int node, int from);
  * the longest iteration allowed beside it: 1/T_min with the tolerance. */
 qs_status qs__uniform_choose(qs_candidate *candidate, bool until_fits, double *limit_us);
 
-/* bound/bound.c: the lower bound on a class's ΣΩ that its plan is recorded with; 0 where there is nothing to say: no limit is known,
- * another problem was solved (unequal batches, several lengths, decisions without casts), or values may have more formats than its tables
+/* bound/bound.c: whether anything is known of the least ΣΩ: not where no limit is, nor of another problem (unequal batches, several
+ * lengths, decisions without casts). */
+bool qs__bound_is_known(const qs_candidate *candidate);
+/* The lower bound on a class's ΣΩ that its plan is recorded with; 0 where nothing is known, or values may have more formats than its tables
  * hold. */
 qs_status qs__bound_of_plan(const qs_candidate *candidate, int class_index, double *value);
 

@@ -269,3 +269,7 @@ qs_status qs__live_start(qs_schedule_draft *draft) {
 size_t qs_schedule_draft_live_bytes(const qs_schedule_draft *draft) {
     return draft->live->base + (size_t)draft->live->most[1];
 }
+
+size_t qs_schedule_draft_inner_bytes(const qs_schedule_draft *draft, int segment) {
+    return (size_t)draft->live->inner[segment];
+}

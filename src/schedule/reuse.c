@@ -61,10 +61,29 @@ static size_t step_touch(cache *one, const qs_schedule *schedule, const qs_step 
     return missed;
 }
 
-static qs_status cache_create(const qs_schedule *schedule, int64_t bytes, cache *out) {
+static size_t block_of(size_t arena_bytes) {
     size_t block = LEAST_BLOCK;
-    while (schedule->arena_bytes / block >= MOST_BLOCKS)
+    while (arena_bytes / block >= MOST_BLOCKS)
         block *= 2;
+    return block;
+}
+
+/* Of what a step touches the cache holds no more than its size; a block may serve the ends of two operands. */
+int64_t qs_schedule_cold_bytes_least(const qs_step *step, int64_t cache_bytes, size_t arena_bytes) {
+    const int64_t block = (int64_t)block_of(arena_bytes);
+    int64_t cold = -(cache_bytes > block ? cache_bytes : block);
+    for (int i = 0; i < step->case_.operands; i++) {
+        const qs_operand *operand = &step->case_.operand[i];
+        bool again = !operand->format || step->place[i].buffer < 0;
+        for (int k = 0; k < i && !again; k++)
+            again = step->place[k].buffer == step->place[i].buffer;
+        if (!again) cold += (int64_t)qs_tensor_bytes(&operand->shape, operand->format) - 2 * block;
+    }
+    return cold > 0 ? cold : 0;
+}
+
+static qs_status cache_create(const qs_schedule *schedule, int64_t bytes, cache *out) {
+    const size_t block = block_of(schedule->arena_bytes);
     const int blocks = (int)(schedule->arena_bytes / block) + 2;
     out->block_bytes = block;
     out->capacity = bytes / (int64_t)block > 1 ? (int)(bytes / (int64_t)block) : 1;

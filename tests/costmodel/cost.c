@@ -227,10 +227,12 @@ TEST(nothing_is_below_the_least) {
     assert_ok(qs_cost_schedule(one, schedule, NULL, us));
     assert_true(qs_cost_schedule_alone(one, schedule, us, alone));
     for (int s = 0; s < schedule->steps; s++) {
-        double least, mean;
-        assert_ok(qs_cost_step_least(one, &schedule->step[s], &least));
+        double least, least_alone, mean;
+        assert_ok(qs_cost_step_least(one, &schedule->step[s], schedule->arena_bytes, true, &least));
+        assert_ok(qs_cost_step_least(one, &schedule->step[s], schedule->arena_bytes, false, &least_alone));
         assert_ok(qs_cost_step(one, &schedule->step[s], &mean));
-        assert_true(least <= us[s] && least <= alone[s] && least <= mean);
+        assert_true(least <= us[s] && least_alone <= alone[s] && least <= mean);
+        assert_true(us[s] <= alone[s] * qs_cost_most_speed(one) * (1 + 1e-12));
         below += least < mean;
     }
     assert_true(below > 0);
@@ -292,7 +294,7 @@ TEST(steps_are_started_in_the_faster_way) {
             double least, share = bound ? 0.5 : 1.5;
             if (row && !step->conversion) share = (row->us + 1) / fmax(row->us, bound ? 1e4 : 0);
             assert_true(fabs(us[s] - share * plain[s]) <= 1e-12 * plain[s]);
-            assert_ok(qs_cost_step_least(one, step, &least));
+            assert_ok(qs_cost_step_least(one, step, schedule->arena_bytes, true, &least));
             assert_true(least <= us[s] && least <= plain[s]);
         }
         one->kernel[0].us_recorded = one->conversion[0].recorded = one->recorded = 0; /* a profile of a device that makes none */

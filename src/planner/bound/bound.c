@@ -12,7 +12,14 @@
 
 #include "../session.h"
 
-enum { MOST_STEPS = 300, PATIENCE = 6, MOST_WORK = 60000 /* relaxations times nodes */, STEPS_OF_PART = 12, SMALL = 40 /* nodes */ };
+enum {
+    MOST_STEPS = 300,
+    PATIENCE = 6,
+    MOST_WORK = 60000 /* relaxations times nodes */,
+    MOST_STATES = 1000000,
+    STEPS_OF_PART = 12,
+    SMALL = 40 /* nodes */
+};
 static const double shortest = 1e-3; /* length factor at which the search ends */
 static const double rounding = 1e-9; /* sums in other orders than the prediction's */
 static const double close_enough = 1e-7;
@@ -20,9 +27,9 @@ static const double close_enough = 1e-7;
 /* The bound at these prices, for the recipes that relaxation.allowed leaves: INFINITY when none are. */
 static qs_status value_at(qs__bound *one, const qs__relax_price *price, qs__relax_use *use, double *value) {
     QS_TRY(qs__relax_minimize(one->minimum, price, value, use, NULL));
-    double limits = price->total * one->limit_us;
+    double limits = price->total * one->room.total_us;
     for (int b = 0; b < one->relaxation.buckets; b++)
-        limits += price->bucket[b] * one->limit_us;
+        limits += price->bucket[b] * one->room.limit_us;
     for (int n = 0; n < one->relaxation.graph->nodes; n++)
         limits += price->moment[n] * one->limit_bytes;
     *value -= limits + rounding * (fabs(*value) + limits);
@@ -39,11 +46,11 @@ qs_status qs__bound_create(const qs_candidate *candidate, int class_index, doubl
     qs__bound *one = NULL;
     qs_status status = QS_OK;
     QS_TRY(qs_allocate(1, sizeof *one, &one));
-    one->limit_us = limit_us * (1 + rounding);
     /* What is live at a moment is known of plans that keep all they save. */
     if (!candidate->class_[class_index].recomputed) one->limit_bytes = (double)candidate->cluster->class_[class_index].memory_limit;
     if (candidate->session) qs__session_take_tables(candidate->session, &key, &candidate->class_[class_index], &one->relaxation);
     QS_GOTO(qs__relax_fill(candidate, class_index, &one->relaxation));
+    QS_GOTO(qs__relax_rooms(&one->relaxation, limit_us * (1 + rounding), &one->room));
     QS_GOTO(qs__relax_minimum_create(&one->relaxation, &one->minimum));
     QS_GOTO(price_make(&one->relaxation, &one->price));
     QS_GOTO(price_make(&one->relaxation, &one->trial));
@@ -92,10 +99,10 @@ static bool moves(double price, bool most, double excess) {
 /* Squared length of the subgradient at one->trial over the prices that move; bucket, moment: the most violated ones. */
 static double length2(const qs__bound *one, int bucket, int moment) {
     const qs__relax_price *price = &one->trial;
-    const double total = one->use.total_us / one->limit_us - 1;
+    const double total = one->use.total_us / one->room.total_us - 1;
     double sum = moves(price->total, true, total) ? total * total : 0;
     for (int b = 0; b < one->relaxation.buckets; b++) {
-        const double excess = one->use.bucket_us[b] / one->limit_us - 1;
+        const double excess = one->use.bucket_us[b] / one->room.limit_us - 1;
         if (moves(price->bucket[b], b == bucket, excess)) sum += excess * excess;
     }
     for (int n = 0; one->limit_bytes > 0 && n < one->relaxation.graph->nodes; n++) {
@@ -130,9 +137,9 @@ static qs_status ascend(qs__bound *one, double reached, int *steps, double *best
         const double length = length2(one, bucket, moment);
         if (!(length > 0) || isinf(*best) || reached - *best <= close_enough * fabs(reached) || factor < shortest) return QS_OK;
         const double step = factor * (reached - value) / length;
-        price_move(&one->trial.total, true, one->use.total_us, one->limit_us, step);
+        price_move(&one->trial.total, true, one->use.total_us, one->room.total_us, step);
         for (int b = 0; b < one->relaxation.buckets; b++)
-            price_move(&one->trial.bucket[b], b == bucket, one->use.bucket_us[b], one->limit_us, step);
+            price_move(&one->trial.bucket[b], b == bucket, one->use.bucket_us[b], one->room.limit_us, step);
         for (int n = 0; one->limit_bytes > 0 && n < one->relaxation.graph->nodes; n++)
             price_move(&one->trial.moment[n], n == moment, one->use.bytes[n], one->limit_bytes, step);
         QS_TRY(value_at(one, &one->trial, &one->use, &value));
@@ -158,6 +165,16 @@ qs_status qs__bound_raise(qs__bound *one, double reached) {
     QS_TRY(ascend(one, reached, &steps, &one->value, &one->price));
     one->value = fmin(one->value, reached);
     return QS_OK;
+}
+
+qs_status qs__bound_recipes(qs__bound *one, int *recipe) {
+    double least;
+    return qs__relax_minimize(one->minimum, &one->price, &least, &one->use, recipe);
+}
+
+int qs__bound_minima(const qs__bound *one) {
+    const int nodes = one->relaxation.graph->nodes;
+    return nodes <= SMALL ? MOST_WORK / nodes : MOST_STATES / qs__relax_minimum_states(one->minimum);
 }
 
 /* ---- Best first -------------------------------------------------------------------------------------------------------------------- */
@@ -265,7 +282,7 @@ static qs_status part_value(tree *one, part *of) {
         int left = search->steps;
         QS_TRY(value_at(search->bound[c], &search->bound[c]->price, NULL, &present));
         QS_TRY(ascend(search->bound[c], present + (search->reached - sum) / search->weight[c], &left, &raised, NULL));
-        search->minima += search->steps - left;
+        search->minima += 1 + search->steps - left;
         sum += search->weight[c] * (raised - present);
         of->value = fmax(of->value, sum);
     }
@@ -310,7 +327,7 @@ static qs_status part_visit(tree *one, const part *at, bool *ends) {
         return QS_OK;
     }
     *ends = true;
-    if (!of->judge) return QS_OK;
+    if (!of->judge || of->judged >= of->most_judged) return QS_OK;
     for (int v = 0; v < one->variables; v++)
         of->recipe[one->variable[v].class_index][one->variable[v].node] = at->recipe[v];
     of->judged++;
@@ -350,35 +367,33 @@ done:
 
 qs_status qs__bound_of_class(const qs_candidate *candidate, int class_index, double limit_us, double *value) {
     const double reached = qs__candidate_sum_omega(candidate, class_index);
+    const int weight = 1;
     qs__bound *one = NULL;
     QS_TRY(qs__bound_create(candidate, class_index, limit_us, &one));
-    qs_status status = qs__bound_raise(one, reached);
-    *value = one->value;
-    /* In larger models the few parts that time allows raise the bound by some thousandths at best: it stays where the prices took it. */
-    if (status == QS_OK && candidate->graph->nodes <= SMALL) {
-        const int weight = 1;
-        qs__best_first search = {.classes = 1,
-                                 .bound = &one,
-                                 .weight = &weight,
-                                 .reached = reached,
-                                 .most_minima = MOST_WORK / candidate->graph->nodes,
-                                 .steps = STEPS_OF_PART};
-        status = qs__best_first_run(&search);
-        *value = fmax(one->value, fmin(search.least, reached));
-        *value -= rounding * fabs(*value);
-    }
+    qs_status status = QS_OK;
+    qs__best_first search = {
+        .classes = 1, .bound = &one, .weight = &weight, .reached = reached, .most_minima = qs__bound_minima(one), .steps = STEPS_OF_PART};
+    QS_GOTO(qs__bound_raise(one, reached));
+    QS_GOTO(qs__best_first_run(&search));
+    *value = fmax(one->value, fmin(search.least, reached));
+    *value -= rounding * fabs(*value);
+done:
     qs__bound_release(one);
     return status;
 }
 
+bool qs__bound_is_known(const qs_candidate *candidate) {
+    for (int c = 0; c < candidate->cluster->classes; c++)
+        if (candidate->batch[c] != candidate->job->batch) return false;
+    /* Its tables are of one length, the limit is of all. */
+    return candidate->limit_us > 0 && !candidate->costs.no_casts && candidate->lengths.count <= 1;
+}
+
 qs_status qs__bound_of_plan(const qs_candidate *candidate, int class_index, double *value) {
     *value = 0;
-    if (!(candidate->limit_us > 0) || candidate->costs.no_casts || !qs__class_is_lowered(candidate, class_index)) return QS_OK;
-    if (candidate->lengths.count > 1) return QS_OK; /* its tables are of one length, the limit is of all */
-    for (int c = 0; c < candidate->cluster->classes; c++)
-        if (candidate->batch[c] != candidate->job->batch) return QS_OK;
-    if (candidate->proven) {
-        *value = qs__candidate_sum_omega(candidate, class_index);
+    if (!qs__bound_is_known(candidate) || !qs__class_is_lowered(candidate, class_index)) return QS_OK;
+    if (candidate->least > 0) {
+        *value = fmin(candidate->least, qs__candidate_sum_omega(candidate, class_index));
         return QS_OK;
     }
     const qs_status status = qs__bound_of_class(candidate, class_index, candidate->limit_us, value);

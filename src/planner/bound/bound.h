@@ -12,9 +12,10 @@
 typedef struct qs__bound {
     qs__relaxation relaxation;
     qs__relax_minimum *minimum;
-    double limit_us, limit_bytes; /* bytes 0: none */
-    qs__relax_price price;        /* the best known */
-    double value;                 /* of the bound at these prices; INFINITY: no plan can be */
+    qs__relax_room room;
+    double limit_bytes;    /* 0: none */
+    qs__relax_price price; /* the best known */
+    double value;          /* of the bound at these prices; INFINITY: no plan can be */
     /* Work space. */
     qs__relax_price trial;
     qs__relax_use use;
@@ -26,6 +27,12 @@ qs_status qs__bound_create(const qs_candidate *candidate, int class_index, doubl
 void qs__bound_release(qs__bound *bound);
 /* Raises the bound by better prices; `reached` is ΣΩ of a known plan, which the bound will not exceed. */
 qs_status qs__bound_raise(qs__bound *bound, double reached);
+
+/* The recipes (nodes) of a minimum at the best prices: a good plan lies near them. */
+qs_status qs__bound_recipes(qs__bound *bound, int *recipe);
+
+/* How many more relaxations may be solved beside a plan without being noticed: many of small models. */
+int qs__bound_minima(const qs__bound *bound);
 
 /* All at once, for one class of a finished candidate, with as much branching as its size lets pass unnoticed: small models get their
  * optimum but for what the relaxation grants. */
@@ -39,6 +46,7 @@ typedef struct qs__best_first {
     const int *weight;       /* (classes) times that a class's ΣΩ counts */
     double reached;          /* weighted ΣΩ of a known plan; what is not below is not looked at */
     int most_minima;         /* relaxations that may be solved */
+    int most_judged;         /* leaves that may be judged */
     int steps;               /* prices tried at a node of the tree */
     /* Whether a plan, recipe[class][node], keeps its limits; NULL: leaves are not judged, and the search ends at the first. */
     qs_status (*judge)(void *context, int *const *recipe, bool *feasible);

@@ -8,11 +8,11 @@
 
 #include "relaxation.h"
 
-enum { MOST_STATES = 1 << 16, MOST_WAITING = 16, FORGOTTEN = -1, INPUT = -2 };
+enum { MOST_STATES = 1 << 16, MOST_WAITING = 16, FORGOTTEN = -1, INPUT = -2, INTEGERS = -3 };
 
 /* A node that is no alias, and the values that wait before and behind it. */
 typedef struct stage {
-    int node, inputs, place[QS_MAX_INPUTS]; /* of its inputs among those before; FORGOTTEN, or INPUT: the model's, in fp32 */
+    int node, inputs, place[QS_MAX_INPUTS]; /* of its inputs among those before; FORGOTTEN; INPUT: the model's, in fp32; INTEGERS */
     int before, behind;                     /* how many wait */
     int from[MOST_WAITING];                 /* (behind) place before; `before`: the node's own value */
     int states;                             /* behind it */
@@ -53,7 +53,7 @@ static void stage_make(const qs__relaxation *one, int n, int *waiting, int *coun
     *out = (stage){.node = n, .inputs = node->inputs, .before = *count};
     for (int i = 0; i < node->inputs; i++) {
         const int value = one->root[node->input[i]];
-        out->place[i] = value < one->graph->samples.inputs ? INPUT : FORGOTTEN;
+        out->place[i] = qs__relax_integers(one, value) ? INTEGERS : value < one->graph->samples.inputs ? INPUT : FORGOTTEN;
         for (int w = *count - 1; w >= 0; w--)
             if (waiting[w] == value) out->place[i] = w;
     }
@@ -109,6 +109,11 @@ qs_status qs__relax_minimum_create(const qs__relaxation *relaxation, qs__relax_m
 done:
     qs__relax_minimum_release(one);
     return status;
+}
+
+int qs__relax_minimum_states(const qs__relax_minimum *one) {
+    const stage *last = &one->stage[one->stages - 1];
+    return (int)last->first + last->states;
 }
 
 void qs__relax_minimum_release(qs__relax_minimum *one) {
@@ -199,10 +204,12 @@ static void offer(qs__relax_minimum *one, const stage *now, int state, double su
     one->choice[now->first + (size_t)behind] = (choice){state, cell};
 }
 
+/* Operators with products inside need the format of their own value, whatever the recipe. */
 static void adjustable_offer(qs__relax_minimum *one, const stage *now, int state, double sum, value_state in) {
     const qs__relaxation *of = one->of;
+    const bool asks = !of->graph->node[now->node].op->inner;
     for (int r = 0; r < of->class_->recipes; r++) {
-        if (in.follows < of->formats && of->widest[in.follows][of->need[r]] != in.follows) continue;
+        if (asks && in.follows < of->formats && of->widest[in.follows][of->need[r]] != in.follows) continue;
         for (int out = 0; out < of->formats; out++) {
             const int cell = qs__cell(of, in.format, r, out);
             if (!isinf(one->cost[cell])) offer(one, now, state, sum, cell, of->follows[r] ? out : of->formats);
@@ -214,20 +221,25 @@ static double casts_us(const qs__relaxation *of, int n, const int *format, int o
     double sum = 0;
     for (int i = 0; i < of->graph->node[n].inputs; i++) {
         const int value = of->graph->node[n].input[i], pairs = value * of->formats * of->formats;
-        if (format[i] == out) continue;
+        if (format[i] == out || format[i] == INTEGERS) continue;
         if (!back) sum += of->cast_us[pairs + format[i] * of->formats + out] / of->readers[value];
         if (back && of->needed[n] && of->needed[value]) sum += of->cast_us[pairs + out * of->formats + format[i]];
     }
     return sum;
 }
 
-/* The value of a dependent operator has the widest format of its inputs. */
+/* The value of a dependent operator has the widest format of its inputs; that of integers alone the format that its readers need. */
 static void dependent_offer(qs__relax_minimum *one, const stage *now, int state, double sum, const int *format, value_state widest) {
     const qs__relaxation *of = one->of;
     const bool fixed = of->graph->node[now->node].op->kind == QS_FIXED;
-    int in = format[0];
-    for (int i = 1; i < now->inputs; i++)
-        if (format[i] != format[0]) in = of->formats;
+    int in = INTEGERS;
+    for (int i = 0; i < now->inputs; i++)
+        if (format[i] != INTEGERS) in = in == INTEGERS || in == format[i] ? format[i] : of->formats;
+    if (in == INTEGERS) {
+        for (int f = 0; f < of->formats; f++)
+            if (!isinf(one->cost[qs__cell(of, 0, 0, f)])) offer(one, now, state, sum, qs__cell(of, 0, 0, f), f);
+        return;
+    }
     if (in == of->formats)
         sum += one->forward * casts_us(of, now->node, format, widest.format, false) +
                one->backward * casts_us(of, now->node, format, widest.format, true);
@@ -246,11 +258,16 @@ static void inputs_offer(qs__relax_minimum *one, const stage *now, int state, do
         return;
     }
     const int place = now->place[input];
+    if (place == INTEGERS) {
+        format[input] = INTEGERS;
+        inputs_offer(one, now, state, sum, input + 1, format, all);
+        return;
+    }
     const value_state known = place < 0 ? (value_state){0, of->formats} : digit(of, state, place);
     for (int f = known.format; f < (place == FORGOTTEN ? of->formats : known.format + 1); f++) {
         value_state next = {f, known.follows};
         format[input] = f;
-        if (input > 0) {
+        if (all.format >= 0) {
             next.format = of->widest[all.format][f];
             if (known.follows == of->formats || (all.follows < of->formats && of->widest[all.follows][known.follows] != all.follows))
                 next.follows = all.follows;
@@ -266,7 +283,7 @@ static void casts_use(const qs__relaxation *of, const stage *now, int state, int
     int format[QS_MAX_INPUTS];
     for (int i = 0; i < now->inputs; i++) {
         if (now->place[i] == FORGOTTEN) return;
-        format[i] = now->place[i] == INPUT ? 0 : digit(of, state, now->place[i]).format;
+        format[i] = now->place[i] == INPUT ? 0 : now->place[i] == INTEGERS ? INTEGERS : digit(of, state, now->place[i]).format;
     }
     const double forward = casts_us(of, now->node, format, out, false), backward = casts_us(of, now->node, format, out, true);
     use->total_us += forward + backward;
@@ -337,7 +354,7 @@ qs_status qs__relax_minimize(qs__relax_minimum *one, const qs__relax_price *pric
             one->least[now->first + (size_t)state] = INFINITY;
         for (int state = 0; state < states; state++)
             if (!isinf(one->least[before + (size_t)state]))
-                inputs_offer(one, now, state, one->least[before + (size_t)state], 0, format, (value_state){0, 0});
+                inputs_offer(one, now, state, one->least[before + (size_t)state], 0, format, (value_state){-1, of->formats});
         before = now->first;
         states = now->states;
     }

@@ -78,62 +78,37 @@ static qs_status keepers_find(qs__relaxation *one) {
 
 /* ---- Bytes ------------------------------------------------------------------------------------------------------------------------ */
 
-/* A fixed-point copy of the input is turned back into a float beside it; where the weights are no larger than that, this comes before
- * anything of the node's backward part is freed. */
-static void adjustable_bytes(qs__relaxation *one, int n) {
+/* What a node keeps of its input: adjustable operators the form that their recipe reads, others the value itself. */
+static void saved_find(qs__relaxation *one, int n) {
     const qs_shape input = shape_of(one, one->graph->node[n].input[0]);
-    const qs_parameter *weights = qs_graph_parameter(one->graph, n, QS_WEIGHTS);
-    for (int r = 0; r < one->class_->recipes; r++) {
-        const qs_recipe *recipe = &one->class_->recipe[r];
-        const qs_format *kept = recipe->forward.src.format, *read = recipe->weight_gradient.src.format;
-        double dequantized = 0;
-        if (kept->kind == QS_KIND_INTEGER && read != kept) {
-            const size_t bytes = qs_tensor_bytes(&input, read);
-            if (weights && qs_tensor_bytes(&weights->shape, recipe->input_gradient.weights.format) <= bytes) dequantized = aligned(bytes);
-        }
+    const qs_norm *norm = one->graph->node[n].op->norm;
+    const bool adjustable = qs__is_adjustable(one->candidate, n);
+    for (int r = 0; r < (adjustable ? one->class_->recipes : 1); r++)
         for (int f = 0; f < one->formats; f++) {
+            const qs_format *kept = norm && norm->quantized ? qs_format_of("int8") : one->format[f];
+            if (adjustable) kept = one->class_->recipe[r].forward.src.format;
             one->saved_bytes[qs__relax_at(one, n, r, f)] = aligned(qs_tensor_bytes(&input, kept));
-            one->inside_bytes[qs__relax_at(one, n, r, f)] = dequantized;
         }
-    }
-}
-
-/* The gradient of the input is written while that of the value is read. */
-static void dependent_bytes(qs__relaxation *one, int n) {
-    const int input = one->graph->node[n].input[0];
-    const qs_shape shape = shape_of(one, input);
-    const bool writes = one->needed[n] && one->needed[input] && backward_of(one, n) && !qs__relax_alias(one, n);
-    const qs_norm *norm = one->graph->node[n].op ? one->graph->node[n].op->norm : NULL;
-    for (int f = 0; f < one->formats; f++) {
-        const double bytes = aligned(qs_tensor_bytes(&shape, one->format[f]));
-        const qs_format *kept = norm && norm->quantized ? qs_format_of("int8") : one->format[f];
-        if (one->saved[n]) one->saved_bytes[qs__relax_at(one, n, 0, f)] = aligned(qs_tensor_bytes(&shape, kept));
-        if (writes) one->inside_bytes[qs__relax_at(one, n, 0, f)] = bytes;
-    }
 }
 
 static void bytes_find(qs__relaxation *one) {
-    double fixed = (double)one->persistent_bytes;
+    double fixed = 0;
     for (int n = 0; n < one->graph->nodes; n++) {
         const qs_shape shape = shape_of(one, n);
         for (int f = 0; f < one->formats; f++)
             one->value_bytes[n * one->formats + f] = aligned(qs_tensor_bytes(&shape, one->format[f]));
         one->fixed_bytes[n] = fixed;
         if (!one->graph->node[n].op) continue;
-        if (qs__is_adjustable(one->candidate, n))
-            adjustable_bytes(one, n);
-        else
-            dependent_bytes(one, n);
+        if (one->saved[n]) saved_find(one, n);
         const qs_node *node = &one->graph->node[n];
         const qs_pass *forward = qs_op_pass(node->op, "forward");
-        double masks_and_means = 0;
         for (int i = 0; one->needed[n] && forward && i < forward->operands; i++) {
             const qs_pass_operand *operand = &forward->operand[i];
             if (operand->source != QS_TO_BACKWARD || !qs_op_keeps(node->op, &node->attributes, operand)) continue;
             const qs_shape beside = node->op->beside(node->op, operand->role, &shape);
-            masks_and_means += aligned(qs_tensor_bytes(&beside, qs_role_format(operand->role)));
+            one->masks_bytes[n] += aligned(qs_tensor_bytes(&beside, qs_role_format(operand->role)));
         }
-        one->fixed_bytes[n] = fixed += masks_and_means;
+        one->fixed_bytes[n] = fixed += one->masks_bytes[n];
     }
 }
 
@@ -169,16 +144,28 @@ static bool is_first_of_source(const waiting *one, int place) {
     return true;
 }
 
+/* Whether a buffer may end in the backward part of a node: its own value's does, and those that it adds to. */
+static bool ends_in(const qs__relaxation *relax, const waiting *one, int place, int n) {
+    for (int i = 0; i < one->count; i++) {
+        if (one->source[one->live[i]] != one->source[one->live[place]]) continue;
+        if (one->live[i] == n) return true;
+        for (int k = 0; k < relax->graph->node[n].inputs; k++)
+            if (one->live[i] == relax->graph->node[n].input[k]) return true;
+    }
+    return false;
+}
+
 static qs_status gradients_find(qs__relaxation *relax) {
     waiting one = {0};
     qs_status status = QS_OK;
     QS_GOTO(qs_allocate((size_t)relax->graph->nodes, sizeof *one.source, &one.source));
     QS_GOTO(qs_allocate((size_t)relax->graph->nodes, sizeof *one.live, &one.live));
     for (int n = relax->graph->nodes - 1; n > 0; n--) {
+        relax->first_gradient[n] = relax->gradients;
         for (int i = 0; i < one.count; i++) {
             if (!is_first_of_source(&one, i)) continue;
             QS_GOTO(qs_grow(&relax->gradient, &relax->gradient_capacity, (size_t)relax->gradients + 1, sizeof *relax->gradient));
-            relax->gradient[relax->gradients++] = (qs__relax_gradient){n, relax->root[one.live[i]]};
+            relax->gradient[relax->gradients++] = (qs__relax_gradient){n, relax->root[one.live[i]], ends_in(relax, &one, i, n)};
         }
         for (int i = 0; i < one.count; i++)
             if (one.live[i] == n) one.live[i--] = one.live[--one.count];
@@ -202,6 +189,10 @@ static qs_status memory_find(qs__relaxation *one) {
     QS_TRY(qs_allocate(cells, sizeof *one->inside_bytes, &one->inside_bytes));
     QS_TRY(qs_allocate(nodes * (size_t)one->formats, sizeof *one->value_bytes, &one->value_bytes));
     QS_TRY(qs_allocate(nodes, sizeof *one->fixed_bytes, &one->fixed_bytes));
+    QS_TRY(qs_allocate(nodes, sizeof *one->masks_bytes, &one->masks_bytes));
+    QS_TRY(qs_allocate(nodes, sizeof *one->first_gradient, &one->first_gradient));
+    for (size_t cell = 0; cell < cells; cell++)
+        one->inside_bytes[cell] = INFINITY; /* until the cell is seen */
     qs_graph_gradients(graph, one->needed);
     for (int n = 0; n < graph->nodes; n++) {
         one->root[n] = qs__relax_alias(one, n) ? one->root[graph->node[n].input[0]] : n;
@@ -218,7 +209,11 @@ static qs_status memory_find(qs__relaxation *one) {
 qs_status qs__relax_fill(const qs_candidate *candidate, int class_index, qs__relaxation *one) {
     const qs_candidate_class *class_ = &candidate->class_[class_index];
     const size_t nodes = (size_t)candidate->graph->nodes;
+    bool together;
+    QS_TRY(qs__relax_has_neighbours(candidate, class_index, &together));
+    if (one->allowed && one->together != together) qs__relax_release(one);
     const bool has_tables = one->allowed != NULL;
+    one->together = together;
     one->candidate = candidate;
     one->graph = candidate->graph;
     one->class_ = class_;
@@ -230,8 +225,8 @@ qs_status qs__relax_fill(const qs_candidate *candidate, int class_index, qs__rel
         QS_TRY(qs_allocate(nodes, sizeof *one->joined, &one->joined));
         for (int n = 0; one->joins && n < (int)nodes; n++)
             if (qs_graph_joined_norm(one->graph, n) >= 0) one->joined[qs_graph_joined_norm(one->graph, n)] = true;
+        QS_TRY(memory_find(one));
         QS_TRY(qs__relax_time(one));
-        QS_TRY(memory_find(one)); /* behind time, which finds the persistent bytes */
     }
     QS_TRY(qs__relax_reduces(one));
     for (int n = 0; n < (int)nodes; n++) {
@@ -251,6 +246,7 @@ void qs__relax_release(qs__relaxation *one) {
     free(one->forward_us);
     free(one->backward_us);
     free(one->readers);
+    free(one->products);
     free(one->cast_us);
     free(one->needed);
     free(one->root);
@@ -261,6 +257,8 @@ void qs__relax_release(qs__relaxation *one) {
     free(one->inside_bytes);
     free(one->value_bytes);
     free(one->fixed_bytes);
+    free(one->masks_bytes);
+    free(one->first_gradient);
     free(one->gradient);
     free(one->allowed);
     free(one->joined);

@@ -8,7 +8,7 @@
  * wider one; and a copy that several readers may share is paid in equal parts by each that wants it (sums of unlike inputs add their casts
  * to their cell).
  *
- * Time. A kernel counts as if all it reads were in the cache, beside busy ranks or alone, whichever is less (qs_cost_step_least). The
+ * Time. A kernel counts as if all it reads were in the cache, beside busy ranks where the host has others (qs_cost_step_least). The
  * iteration is no shorter than data, loop and steps of a rank; nor, for every bucket, than what comes before its all-reduce, that and all
  * all-reduces behind it, and the update behind the last: overlap is granted in full.
  *
@@ -31,6 +31,7 @@ typedef struct qs__relax_bucket {
 /* A gradient that is live when the backward part of node `moment` begins, in the format of `value`. */
 typedef struct qs__relax_gradient {
     int moment, value;
+    bool ends; /* within that part, or may */
 } qs__relax_gradient;
 
 typedef struct qs__relaxation {
@@ -38,8 +39,9 @@ typedef struct qs__relaxation {
     const qs_graph *graph;
     const qs_candidate_class *class_;
     int class_index;
-    bool joins;   /* qs_device_joins of the class's device */
-    bool *joined; /* (nodes) a normalisation that the sum behind it may do: its value is in no memory */
+    bool together; /* times are those beside busy ranks: the class's ranks are not alone on their hosts */
+    bool joins;    /* qs_device_joins of the class's device */
+    bool *joined;  /* (nodes) a normalisation that the sum behind it may do: its value is in no memory */
     int formats;
     const qs_format *format[QS__FORMATS]; /* that values may have; fp32 first */
     int widest[QS__FORMATS][QS__FORMATS];
@@ -49,7 +51,7 @@ typedef struct qs__relaxation {
 
     /* Time; INFINITY where lowering never gives a cell. */
     double *forward_us, *backward_us; /* (nodes x cells) */
-    int *readers;                     /* (nodes) that may share a copy of a value */
+    int *readers, *products;          /* (nodes) of a value, and the adjustable ones among them: that may share a copy */
     double *cast_us;                  /* (nodes x formats x formats) of a value that a sum reads */
     double begin_us;                  /* data and loop */
     double fixed_us;                  /* these and the update */
@@ -58,17 +60,17 @@ typedef struct qs__relaxation {
     qs__relax_bucket *bucket;
 
     /* Memory. */
-    bool *needed;         /* (nodes) a gradient of the value is wanted */
-    int *root;            /* (nodes) the value whose memory it is: flatten moves nothing */
-    int *last;            /* (nodes) last reader of a root */
-    int *saved;           /* (nodes) how many nodes up to it keep the value that it keeps for backward; 0: it keeps none */
-    int *saved_next;      /* (nodes) the next node that keeps the same; nodes: none */
-    double *saved_bytes;  /* (nodes x recipes x formats) of what it keeps, by recipe and format of its value */
-    double *inside_bytes; /* (nodes x recipes x formats) what its own backward part adds while all it reads is still there */
-    double *value_bytes;  /* (nodes x formats) */
-    int64_t persistent_bytes;
-    double *fixed_bytes; /* (nodes) at each moment, whatever the plan: the persistent part, masks, means and variances */
-    int gradients;
+    bool *needed;                   /* (nodes) a gradient of the value is wanted */
+    int *root;                      /* (nodes) the value whose memory it is: flatten moves nothing */
+    int *last;                      /* (nodes) last reader of a root */
+    int *saved;                     /* (nodes) how many nodes up to it keep the value that it keeps for backward; 0: it keeps none */
+    int *saved_next;                /* (nodes) the next node that keeps the same; nodes: none */
+    double *saved_bytes;            /* (nodes x recipes x formats) of what it keeps, by recipe and format of its value */
+    double *inside_bytes;           /* (nodes x recipes x formats) what its own backward part adds to what is live when it begins */
+    double *value_bytes;            /* (nodes x formats) */
+    double *masks_bytes;            /* (nodes) masks, means and variances that a node keeps */
+    double *fixed_bytes;            /* (nodes) at each moment, whatever the plan: the persistent part, masks, means and variances */
+    int gradients, *first_gradient; /* of all moments, the last node's first; (nodes) where a moment's begin */
     qs__relax_gradient *gradient;
     size_t gradient_capacity;
 
@@ -92,6 +94,10 @@ static inline bool qs__relax_alias(const qs__relaxation *one, int n) {
     const qs_node *node = &one->graph->node[n];
     return qs_graph_is_name(one->graph, n) || (one->joins && node->inputs == 1 && qs_graph_joined_relu(one->graph, node->input[0]) == n);
 }
+/* Ids, and what says which positions count: no reader converts them, and no format follows from them. */
+static inline bool qs__relax_integers(const qs__relaxation *one, int n) {
+    return n < one->graph->samples.inputs && one->graph->samples.input[n].type == QS_INPUT_I32;
+}
 /* Place in the tables by recipe and format. */
 static inline size_t qs__relax_at(const qs__relaxation *one, int node, int recipe, int out) {
     return ((size_t)node * (size_t)one->class_->recipes + (size_t)recipe) * (size_t)one->formats + (size_t)out;
@@ -100,6 +106,15 @@ static inline size_t qs__relax_at(const qs__relaxation *one, int node, int recip
 /* time.c: what operators take, read off drafts of schedules; and the part of buckets' times that depends on the cluster, all-reduces. */
 qs_status qs__relax_time(qs__relaxation *one);
 qs_status qs__relax_reduces(qs__relaxation *one);
+
+/* room.c: whether ranks of the class have others on their host, in one place at least. */
+qs_status qs__relax_has_neighbours(const qs_candidate *candidate, int class_index, bool *yes);
+/* Limits of what the parts above may come to, for iterations of limit_us. */
+typedef struct qs__relax_room {
+    double limit_us; /* of buckets' chains */
+    double total_us; /* of the total */
+} qs__relax_room;
+qs_status qs__relax_rooms(const qs__relaxation *one, double limit_us, qs__relax_room *out);
 
 /* What an assignment of cells takes of every constraint. */
 typedef struct qs__relax_use {
@@ -121,6 +136,8 @@ typedef struct qs__relax_price {
 typedef struct qs__relax_minimum qs__relax_minimum;
 qs_status qs__relax_minimum_create(const qs__relaxation *relaxation, qs__relax_minimum **out);
 void qs__relax_minimum_release(qs__relax_minimum *minimum);
+/* How many states a minimum goes through: its work. */
+int qs__relax_minimum_states(const qs__relax_minimum *minimum);
 qs_status qs__relax_minimize(qs__relax_minimum *minimum, const qs__relax_price *price, double *least, qs__relax_use *use, int *recipe);
 
 #endif

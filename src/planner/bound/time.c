@@ -19,8 +19,9 @@ typedef struct sweep {
     double *shared_us;  /* (nodes x cells) of forward: the node's part of converted inputs */
     double *kernels[2]; /* (nodes x recipes x formats) forward and backward: kernels of the model's own operators, the least seen */
     size_t case_capacity;
-    double *case_us; /* (cases x 2) as kernel and as conversion, plus 1; 0: not asked yet */
-    bool failed;     /* some mix lacked a cost */
+    double *case_us;    /* (cases x 3) as kernel, as one in place and as conversion, plus 1; 0: not asked yet */
+    size_t arena_bytes; /* more than any schedule's: twice that of the highest recipes */
+    bool failed;        /* some mix lacked a cost */
 } sweep;
 
 static qs_status infinite(size_t count, double **out) {
@@ -36,15 +37,23 @@ static int format_index(const qs__relaxation *one, const qs_format *format) {
     return -1;
 }
 
+/* Whether two operands are one buffer: what the step touches is then less than its case says. */
+static bool is_in_place(const qs_draft_step *step) {
+    for (int i = 0; i < step->case_->case_.operands; i++)
+        for (int k = 0; k < i; k++)
+            if (step->place[i].buffer >= 0 && step->place[i].buffer == step->place[k].buffer) return true;
+    return false;
+}
+
 static qs_status step_price(sweep *one, const qs_draft_step *from, double *us) {
     *us = 0;
     if (from->kind != QS_STEP_KERNEL) return QS_OK;
-    const size_t at = (size_t)from->case_->index * 2 + from->conversion;
+    const size_t at = (size_t)from->case_->index * 3 + (size_t)(from->conversion ? 2 : is_in_place(from));
     QS_TRY(qs_grow(&one->case_us, &one->case_capacity, at + 1, sizeof *one->case_us));
     if (one->case_us[at] == 0) {
-        const qs_step step = {
-            .kind = from->kind, .case_ = from->case_->case_, .case_text = from->case_->text, .conversion = from->conversion};
-        QS_TRY(qs_cost_step_least(one->profile, &step, us));
+        qs_step step = {.kind = from->kind, .case_ = from->case_->case_, .case_text = from->case_->text, .conversion = from->conversion};
+        memcpy(step.place, from->place, sizeof step.place);
+        QS_TRY(qs_cost_step_least(one->profile, &step, one->arena_bytes, one->out->together, us));
         one->case_us[at] = *us + 1;
     }
     *us = one->case_us[at] - 1;
@@ -78,6 +87,28 @@ static qs_status format_note(sweep *one, int n) {
     return qs_fail(QS_FAILED, "operator %s: its value has a format that no recipe of the class asks for", node->name);
 }
 
+/* How many readers may share a copy of a value: sums want wider ones only. */
+static int sharers(const qs__relaxation *relax, const qs_draft_step *step) {
+    const qs_case *one = &step->case_->case_;
+    const qs_format *to = qs_conversion_target(one);
+    const bool wider = to && qs_format_at_least(to, one->operand[qs_case_position(one, QS_SRC)].format);
+    const int count = wider ? relax->readers[step->node] : relax->products[step->node];
+    return count > 0 ? count : 1;
+}
+
+/* A node's backward part as it was seen: what begins or ends in it is what it kept and gradients that waited, which count already, and the
+ * rest: gradients that it writes, copies, scratch. */
+static void inside_note(qs__relaxation *one, int n, int recipe, const int *format, size_t inner_bytes) {
+    const size_t at = qs__relax_at(one, n, recipe, format[n]);
+    double rest = (double)inner_bytes - one->masks_bytes[n];
+    if (one->saved[n]) rest -= one->saved_bytes[at];
+    for (int i = one->first_gradient[n]; i < one->gradients && one->gradient[i].moment == n; i++) {
+        const qs__relax_gradient *gradient = &one->gradient[i];
+        if (gradient->ends) rest -= one->value_bytes[gradient->value * one->formats + format[gradient->value]];
+    }
+    one->inside_bytes[at] = fmin(one->inside_bytes[at], fmax(rest, 0));
+}
+
 /* What a node takes in the schedule as it stands, into its cell where that is less than what was seen. Converted inputs are told from
  * converted weights by the node they serve; they have one price, and where another reader has made one, it does not show here. A sum of
  * unlike inputs converts now the one, now the other: of it only the kernels count, casts_find knows the rest. */
@@ -90,8 +121,10 @@ static qs_status node_record(sweep *one, int n) {
     if (!graph->node[n].op || qs__relax_alias(relax, n)) return QS_OK;
     for (int i = 0; i < graph->node[n].inputs; i++) {
         const int value = value_of(relax, graph->node[n].input[i]);
-        in = i == 0 || one->format[value] == in ? one->format[value] : relax->formats;
+        if (qs__relax_integers(relax, value)) continue;
+        in = in < 0 || one->format[value] == in ? one->format[value] : relax->formats;
     }
+    if (in < 0) in = 0;
     if (relax->joined[n]) one->format[n] = in;
     const bool mixed = in == relax->formats;
     const int recipe = one->recipe[n], out = one->format[n], cell = qs__cell(relax, in, recipe, out);
@@ -104,7 +137,7 @@ static qs_status node_record(sweep *one, int n) {
         if (mixed && step[s].conversion) continue;
         QS_TRY(step_price(one, &step[s], &us));
         if (step[s].conversion && step[s].node != n)
-            shared += us / relax->readers[step[s].node];
+            shared += us / sharers(relax, &step[s]);
         else
             own += us;
         if (!step[s].conversion) kernels += us;
@@ -124,6 +157,7 @@ static qs_status node_record(sweep *one, int n) {
         if (!step[s].conversion) kernels += us;
     }
     if (!mixed) relax->backward_us[at] = fmin(relax->backward_us[at], own);
+    if (steps > 0) inside_note(relax, n, recipe, one->format, qs_schedule_draft_inner_bytes(one->schedule, 2 * graph->nodes - 1 - n));
     one->kernels[1][kernels_at] = fmin(one->kernels[1][kernels_at], kernels);
     return QS_OK;
 }
@@ -173,6 +207,7 @@ static void node_complete(sweep *one, int n) {
         for (int f = 0; f < formats; f++) {
             if (node->inputs > 1) cell_complete(one, n, formats, 0, f);
             cell_complete(one, n, f, 0, node->op->kind == QS_FIXED ? 0 : f);
+            if (qs__relax_integers(relax, node->input[0])) cell_complete(one, n, 0, 0, f);
         }
         return;
     }
@@ -206,7 +241,7 @@ static qs_status casts_find(const sweep *one) {
                 if (from == to) continue;
                 qs_case_bind(&step.case_, QS_SRC, shape, relax->format[from]);
                 qs_case_bind(&step.case_, QS_DST, shape, relax->format[to]);
-                const qs_status status = qs_cost_step_least(one->profile, &step, us);
+                const qs_status status = qs_cost_step_least(one->profile, &step, one->arena_bytes, one->out->together, us);
                 if (status != QS_OK && status != QS_MISMATCH) return status;
                 if (status == QS_MISMATCH) *us = 0;
             }
@@ -231,7 +266,7 @@ static qs_status buckets_find(const sweep *one) {
     return QS_OK;
 }
 
-/* Data, loop and update, which are the same for all plans, and the bytes that last from step to step. */
+/* Data, loop and update, which are the same for all plans. */
 static qs_status fixed_find(sweep *one) {
     qs__relaxation *relax = one->out;
     const qs_draft_step *step = NULL;
@@ -250,9 +285,16 @@ static qs_status fixed_find(sweep *one) {
     }
     relax->fixed_us = relax->begin_us + update;
 
+    return QS_OK;
+}
+
+/* Of the highest recipes, from which sweeps start. */
+static qs_status arena_find(sweep *one) {
     qs_schedule *schedule = NULL;
     QS_TRY(qs_schedule_finish(one->schedule, &schedule, NULL));
-    relax->persistent_bytes = (int64_t)schedule->persistent_bytes;
+    one->arena_bytes = 2 * schedule->arena_bytes;
+    for (int n = 0; n < one->out->graph->nodes; n++)
+        one->out->fixed_bytes[n] += (double)schedule->persistent_bytes;
     qs_schedule_release(schedule);
     return QS_OK;
 }
@@ -295,6 +337,7 @@ qs_status qs__relax_time(qs__relaxation *relax) {
     QS_GOTO(infinite(cells, &relax->forward_us));
     QS_GOTO(infinite(cells, &relax->backward_us));
     QS_GOTO(qs_allocate(nodes, sizeof *relax->readers, &relax->readers));
+    QS_GOTO(qs_allocate(nodes, sizeof *relax->products, &relax->products));
     QS_GOTO(qs_allocate(cells, sizeof *one.shared_us, &one.shared_us));
     QS_GOTO(qs_allocate(nodes, sizeof *one.recipe, &one.recipe));
     QS_GOTO(qs_allocate(nodes, sizeof *one.format, &one.format));
@@ -309,13 +352,18 @@ qs_status qs__relax_time(qs__relaxation *relax) {
     QS_GOTO(qs_schedule_draft_create(&lowering, &one.schedule));
     for (int n = graph->samples.inputs; n < graph->nodes; n++) {
         one.format[n] = -1;
-        for (int i = 0; i < graph->node[n].inputs && !qs__relax_alias(relax, n); i++)
+        for (int i = 0; i < graph->node[n].inputs && !qs__relax_alias(relax, n); i++) {
             relax->readers[graph->node[n].input[i]]++;
+            if (qs__is_adjustable(relax->candidate, n)) relax->products[graph->node[n].input[i]]++;
+        }
     }
+    QS_GOTO(arena_find(&one));
     QS_GOTO(buckets_find(&one));
     QS_GOTO(sweeps_run(&one));
     for (size_t cell = 0; cell < cells; cell++)
         relax->forward_us[cell] += one.shared_us[cell];
+    for (size_t cell = 0; cell < nodes * recipes * (size_t)relax->formats; cell++)
+        if (isinf(relax->inside_bytes[cell])) relax->inside_bytes[cell] = 0;
     QS_GOTO(casts_find(&one));
     QS_GOTO(fixed_find(&one));
 done:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The whole allocator (docs/method.md §5.3): precision recovered from several starts, exchanged where that lowers ΣΩ further, the best plan
- * kept. The starts are the fastest uniform plan, whose ΣΩ the result therefore never exceeds, the paper's initial plan, and the fastest
- * mixed one. */
+ * kept. The starts are the fastest uniform plan, whose ΣΩ the result therefore never exceeds, the paper's initial plan, and that of the
+ * relaxation. */
 #include "allocate.h"
 
 #include <stdlib.h>
@@ -12,20 +12,7 @@ static qs_status present_recover(qs__allocation *one) {
     return qs__recover_and_accept(one, false);
 }
 
-/* Quick answers end where the full prediction refuses; what that leaves is recovered once more. */
-static qs_status best_improve(qs__allocation *one, qs_status (*improve)(qs__allocation *)) {
-    QS_TRY(qs__search_go(one->search, one->best));
-    QS_TRY(qs__accept(one));
-    QS_TRY(improve(one));
-    return present_recover(one);
-}
-
 static qs_status search(qs__allocation *one, const int *uniform) {
-    QS_TRY(present_recover(one));
-
-    QS_TRY(qs__search_go(one->search, uniform));
-    for (int c = 0; c < one->candidate->cluster->classes; c++)
-        QS_TRY(qs__descend(one, c));
     QS_TRY(present_recover(one));
 
     /* By the paper's rule, so that the plan is never noisier than planner qsync-heap's; more is recovered of the best plan only. */
@@ -34,8 +21,14 @@ static qs_status search(qs__allocation *one, const int *uniform) {
     QS_TRY(qs__accept(one));
     QS_TRY(qs__recover_and_accept(one, true));
 
-    QS_TRY(best_improve(one, qs__improve));
-    QS_TRY(best_improve(one, qs__branch));
+    /* Quick answers end where the full prediction refuses; what that leaves is recovered once more. */
+    QS_TRY(qs__search_go(one->search, one->best));
+    QS_TRY(qs__accept(one));
+    QS_TRY(qs__improve(one));
+    QS_TRY(present_recover(one));
+
+    QS_TRY(qs__search_go(one->search, one->best));
+    QS_TRY(qs__prove_best(one));
     QS_TRY(qs__search_go(one->search, one->best));
     return qs__accept(one);
 }
@@ -53,6 +46,7 @@ qs_status qs__allocate_precision(qs_candidate *candidate, const char *indicator)
     qs__search_choices(one.search, uniform);
     QS_GOTO(search(&one, uniform));
     if (indicator) QS_GOTO(qs__candidate_judge(candidate, NULL));
+    if (indicator) candidate->least = 0; /* of that one's Ω */
     QS_GOTO(qs__reasons_find(&one));
     QS_GOTO(qs__allocation_end(&one));
 done:

@@ -42,9 +42,6 @@ qs_status qs__accept(qs__allocation *one);
 qs_status qs__recover(qs__allocation *one, bool paper);
 /* Recovers and accepts until that gains nothing. */
 qs_status qs__recover_and_accept(qs__allocation *one, bool paper);
-/* The fastest mixed plan near the present one: operator by operator to the recipe that makes its class fastest, where that keeps T_min and
- * memory. */
-qs_status qs__descend(qs__allocation *one, int class_index);
 /* What keeps every operator of the finished plan from its next recipe, by the Ω that the candidate has now. */
 qs_status qs__reasons_find(qs__allocation *one);
 /* The same of a finished candidate that no search is about. */
@@ -57,8 +54,18 @@ qs_status qs__candidate_explain(qs_candidate *candidate, double limit_us);
 qs_status qs__initial_choose(qs__allocation *one);
 /* improve.c: exchanges: operators raised for others lowered, together for less ΣΩ. */
 qs_status qs__improve(qs__allocation *one);
-/* branch.c: classes with few operators by branch and bound. */
-qs_status qs__branch(qs__allocation *one);
+/* prove.c: what is certain of the least ΣΩ over all devices. */
+typedef struct qs__proof {
+    bool proven; /* least is the optimum */
+    bool better; /* and lies below the ΣΩ of the candidate's choices, `reached` */
+    double least, reached;
+    int minima, judged; /* relaxations solved, full predictions asked for */
+} qs__proof;
+/* Of the candidate, whose choices are a plan that the full prediction accepts; they stay. The optimum's, where it is better, into
+ * found[classes × nodes]. most_minima: relaxations that may be solved. With one lowered class the candidate keeps the bound. */
+qs_status qs__prove(qs_candidate *candidate, double limit_us, int most_minima, int *found, qs__proof *out);
+/* From the present plan, which is an accepted one: the relaxation's plan as far as it is accepted, then the proof, with little work. */
+qs_status qs__prove_best(qs__allocation *one);
 
 /* allocate.c: all of it, under whatever costs the candidate has; judged by the options' indicator (NULL), or by another. Reasons go by the
  * options'. */

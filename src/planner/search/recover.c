@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Operators one by one: recovery (a max-heap per lowered class of what Ω an operator's next recipe saves), descent to the fastest mixed
- * plan, and what keeps the operators of a finished plan from their next recipe. */
+/* Operators one by one: recovery (a max-heap per lowered class of what Ω an operator's next recipe saves), and what keeps the operators of
+ * a finished plan from their next recipe. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -89,28 +89,6 @@ qs_status qs__recover_and_accept(qs__allocation *one, bool paper) {
         QS_TRY(qs__accept(one));
         if (paper || !(qs__search_omega(one->search) < omega)) return QS_OK;
     }
-    return QS_OK;
-}
-
-/* ---- Descent ---- */
-
-qs_status qs__descend(qs__allocation *one, int class_index) {
-    const qs_candidate *candidate = one->candidate;
-    const qs_candidate_class *class_ = &candidate->class_[class_index];
-    if (!qs__class_is_lowered(candidate, class_index)) return QS_OK;
-    double alone_us = qs__search_alone_us(one->search, class_index);
-    for (int n = candidate->graph->samples.inputs; n < candidate->graph->nodes; n++)
-        for (int r = 0; qs__is_free(candidate, class_index, n) && r < class_->recipes; r++) {
-            if (r == class_->choice[n] || isinf(class_->omega[n * class_->recipes + r])) continue;
-            const qs_status status = qs__search_set(one->search, class_index, n, r);
-            if (status == QS_MISMATCH) continue;
-            QS_TRY(status);
-            const double us = qs__search_alone_us(one->search, class_index);
-            if (us < alone_us && qs__is_feasible(one))
-                alone_us = us;
-            else
-                QS_TRY(qs__search_undo(one->search));
-        }
     return QS_OK;
 }
 

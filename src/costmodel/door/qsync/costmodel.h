@@ -68,9 +68,11 @@ QS_API bool qs_cost_schedule_recorded(const qs_class_profile *profile, const qs_
                                       double *us);
 /* Microseconds of one step wherever it stands, started by itself. */
 QS_API qs_status qs_cost_step(const qs_class_profile *profile, const qs_step *step, double *us);
-/* A certain lower bound of what a step takes in any schedule, whatever the other ranks of its host do: with all operands in the cache,
- * beside busy ranks or alone, by itself or in a recording, whichever is less. */
-QS_API qs_status qs_cost_step_least(const qs_class_profile *profile, const qs_step *step, double *us);
+/* A certain lower bound of what a step takes in any schedule of at most so many bytes: with all in the cache that this can hold, by itself
+ * or in a recording, whichever is less; together with busy ranks of its host, or alone there. */
+QS_API qs_status qs_cost_step_least(const qs_class_profile *profile, const qs_step *step, size_t arena_bytes, bool together, double *us);
+/* No step of the class is faster than so many times its speed beside busy ranks, whatever these do: at least 1. */
+QS_API double qs_cost_most_speed(const qs_class_profile *profile);
 /* Microseconds of the copies that take a batch of samples to a device whose memory the host does not see; 0 where it does. */
 QS_API double qs_cost_inputs(const qs_class_profile *profile, const qs_samples *samples, int64_t batch);
 /* Before the first step of a training step: making the batch, its copies, and that of the loss to the host. */

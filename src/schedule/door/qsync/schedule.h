@@ -251,6 +251,8 @@ QS_API void qs_schedule_keep(qs_schedule_draft *draft);
 QS_API qs_status qs_schedule_finish(const qs_schedule_draft *draft, qs_schedule **out, double *packing_us);
 /* live_bytes of the schedule that qs_schedule_finish would give. */
 QS_API size_t qs_schedule_draft_live_bytes(const qs_schedule_draft *draft);
+/* Of these, the most that a segment's scratch and the buffers that begin or end in it come to at one of its steps. */
+QS_API size_t qs_schedule_draft_inner_bytes(const qs_schedule_draft *draft, int segment);
 QS_API const qs_recipe *qs_schedule_draft_recipe(const qs_schedule_draft *draft, int node);
 /* Number of segments; their steps, one after the other, are the schedule's. */
 QS_API int qs_schedule_draft_segments(const qs_schedule_draft *draft);
@@ -281,6 +283,8 @@ QS_API qs_status qs_schedule_cases(const qs_lowering *lowering, int recipes, con
  * last touched, in this iteration or the one before, into cold[schedule->steps]; 0 for all-reduce steps. Needs the packed arena: which
  * memory a buffer inherits decides whether it is still cached. */
 QS_API qs_status qs_schedule_cold_bytes(const qs_schedule *schedule, int64_t cache_bytes, int64_t *cold);
+/* What a step finds cold at least, wherever it stands in any schedule whose arena has at most so many bytes. */
+QS_API int64_t qs_schedule_cold_bytes_least(const qs_step *step, int64_t cache_bytes, size_t arena_bytes);
 
 /* Hash over steps, kernels and memory offsets: "xxh64:%016x" into buffer[32]; returns it. */
 QS_API const char *qs_schedule_hash(const qs_schedule *schedule, char *buffer);

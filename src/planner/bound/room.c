@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+/* How long ranks of a class may compute beside the others of their host (docs/method.md §5.4). Times are of work beside busy ranks. A class
+ * whose recipes are given is late the more, the longer this one keeps its host busy; and this one gains at most what it computes while they
+ * wait. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "relaxation.h"
+
+/* A class of the same host whose recipes are given, from the start of an iteration. */
+typedef struct neighbour {
+    double busy_us; /* it computes at least so long while the ranks in question do */
+    double room_us; /* and is late when they do so longer; INFINITY: whatever they do */
+} neighbour;
+
+/* docs/method.md eq. (4.8), no slower than beside busy ranks. */
+static double speed_beside(double share, double us, double alone_us) {
+    return alone_us > 0 && alone_us < us ? share + (1 - share) * us / alone_us : 1;
+}
+
+/* Shares of the host's other ranks that are at work certainly, while the ranks in question are and behind that. */
+static qs_status neighbour_find(const qs_candidate *candidate, int c, double beside, double behind, double limit_us, neighbour *out) {
+    const qs_class_profile *profile = qs_profile_class(candidate->profile, candidate->cluster->class_[c].name);
+    const size_t nodes = (size_t)candidate->graph->nodes;
+    qs_lowering lowering = qs__candidate_lowering(candidate, c);
+    const qs_recipe **recipe = NULL;
+    qs_schedule *schedule = NULL;
+    double *us = NULL, *alone_us = NULL;
+    qs_status status = QS_OK;
+    QS_GOTO(qs_allocate(nodes, sizeof *recipe, &recipe));
+    for (size_t n = 0; n < nodes; n++)
+        recipe[n] = qs__candidate_recipe(&candidate->class_[c], (int)n, candidate->class_[c].choice[n]);
+    lowering.recipe = recipe;
+    QS_GOTO(qs_schedule_lower(&lowering, &schedule));
+    QS_GOTO(qs_allocate((size_t)schedule->steps, sizeof *us, &us));
+    QS_GOTO(qs_allocate((size_t)schedule->steps, sizeof *alone_us, &alone_us));
+    QS_GOTO(qs_cost_schedule(profile, schedule, &candidate->costs, us));
+    qs_cost_schedule_recorded(profile, schedule, &candidate->costs, us);
+    *out = (neighbour){.room_us = INFINITY};
+    if (!qs_cost_schedule_alone(profile, schedule, us, alone_us)) goto done;
+    out->busy_us = qs_cost_data(profile, &candidate->graph->samples, candidate->batch[c]) + profile->iteration_overhead_us;
+    double end_us = out->busy_us;
+    for (int s = 0; s < schedule->steps; s++)
+        end_us += us[s] / speed_beside(behind, us[s], alone_us[s]);
+    for (int s = 0; s < schedule->steps && schedule->step[s].phase != QS_UPDATE; s++) {
+        const double long_us = us[s] / speed_beside(beside, us[s], alone_us[s]);
+        const double later_us = long_us - us[s] / speed_beside(behind, us[s], alone_us[s]);
+        if (isinf(out->room_us) && later_us > 0 && end_us + later_us > limit_us)
+            out->room_us = out->busy_us + long_us * fmax(limit_us - end_us, 0) / later_us;
+        end_us += later_us;
+        out->busy_us += long_us;
+    }
+done:
+    free(recipe);
+    free(us);
+    free(alone_us);
+    qs_schedule_release(schedule);
+    return status;
+}
+
+static int ranks_of(const int *here, int classes) {
+    int ranks = 0;
+    for (int c = 0; c < classes; c++)
+        ranks += here[c];
+    return ranks;
+}
+
+qs_status qs__relax_has_neighbours(const qs_candidate *candidate, int class_index, bool *yes) {
+    const int classes = candidate->cluster->classes;
+    qs_host_slowdown hosts = {0};
+    const qs_status status = qs_host_slowdown_make(candidate->cluster, &hosts);
+    *yes = false;
+    for (int h = 0; status == QS_OK && h < hosts.hosts; h++)
+        *yes = *yes || (hosts.count[h * classes + class_index] > 0 && ranks_of(&hosts.count[h * classes], classes) > 1);
+    qs_host_slowdown_release(&hosts);
+    return status;
+}
+
+/* Of the first host that has such ranks and others. Limits are raised by what a rank gains while others wait: for no longer than these do
+ * not compute for certain. */
+qs_status qs__relax_rooms(const qs__relaxation *one, double limit_us, qs__relax_room *out) {
+    const qs_candidate *candidate = one->candidate;
+    const int classes = candidate->cluster->classes, own = one->class_index;
+    const qs_class_profile *profile = qs_profile_class(candidate->profile, candidate->cluster->class_[own].name);
+    const double gain = qs_cost_most_speed(profile) - 1;
+    qs_host_slowdown hosts = {0};
+    neighbour *all = NULL;
+    double room_us = limit_us, idle = 0, idle_in_room = 0;
+    qs_status status = QS_OK;
+    *out = (qs__relax_room){limit_us, limit_us};
+    if (!one->together) return QS_OK;
+    QS_GOTO(qs_host_slowdown_make(candidate->cluster, &hosts));
+    QS_GOTO(qs_allocate((size_t)classes, sizeof *all, &all));
+    const int *here = hosts.count;
+    int others = ranks_of(here, classes) - 1;
+    for (; here[own] == 0 || others == 0; others = ranks_of(here, classes) - 1)
+        here += classes;
+    for (int c = 0; c < classes; c++) {
+        if (c == own || here[c] == 0 || qs__class_is_lowered(candidate, c)) continue;
+        const double behind = (double)(here[c] - 1) / others, beside = behind + (double)here[own] / others;
+        QS_GOTO(neighbour_find(candidate, c, beside, behind, limit_us, &all[c]));
+        room_us = fmin(room_us, all[c].room_us);
+    }
+    for (int c = 0; c < classes; c++) {
+        if (c == own || here[c] == 0) continue;
+        idle += (double)here[c] / others * fmax(limit_us - all[c].busy_us, 0);
+        idle_in_room += (double)here[c] / others * fmax(room_us - all[c].busy_us, 0);
+    }
+    out->limit_us = limit_us + gain * idle;
+    const double slow = qs__candidate_slow(candidate, own);
+    out->total_us = fmin(out->limit_us, room_us + gain * idle_in_room + one->fixed_us - one->begin_us);
+    if (slow > 1) out->total_us = one->begin_us + (out->total_us - one->begin_us) / slow;
+done:
+    qs_host_slowdown_release(&hosts);
+    free(all);
+    return status;
+}
