@@ -57,9 +57,9 @@ plan_by() { # CLUSTER PLANNER: its plan in $folder/plan.json; the program's exit
     "$QSYNC" plan --cluster "$1" --profile "$folder/profile.json" --planner "$2" --dataset "$dataset" $ALLOCATION_JOB_OPTIONS \
         --out "$folder/plan.json" > "$folder/log" 2>&1
 }
-peak() { # recipe: predicted bytes of weak's arena when all its operators run in it
-    hand_plan "$folder/cluster.json" "$model" "$dataset" "$batch" "\"$1\"" |
-        jq --slurpfile plan "$folder/plan.json" '.job = $plan[0].job' > "$folder/hand.json"
+peak() { # recipe: predicted bytes of weak's arena when all operators of the fp32 plan run in it
+    jq --arg recipe "$1" '{schema, job, classes: (.classes | map_values({operators}) | .weak.operators |= map_values($recipe))}' \
+        "$folder/plan.json" > "$folder/hand.json"
     "$QSYNC" simulate --json --cluster "$folder/cluster.json" --profile "$folder/profile.json" --plan "$folder/hand.json" > "$folder/hand.out"
     jq '.classes[] | select(.class == "weak") | .arena_bytes' "$folder/hand.out"
 }
@@ -138,7 +138,7 @@ twin() { # SEED: figures of a run of an equal plan, by another planner or under 
     return 1
 }
 accuracy_once() { # SEED
-    columns=seed,test_accuracy,sum_omega,big_batch,weak_batch,weak_operators,weak_arena_bytes,test_f1
+    columns=seed,test_accuracy,sum_omega,big_batch,weak_batch,weak_operators,weak_arena_bytes,test_f1,test_exact_match
     mkdir -p "$folder"
     done_before accuracy.csv "$1" && return 0
     [ -s "$plan" ] || return 0
@@ -151,7 +151,7 @@ accuracy_once() { # SEED
     # shellcheck disable=SC2016
     add accuracy.csv $columns "$1" "$(from_run '
         [$result[0].test_accuracy, ([$plan[0].classes[].predicted.sum_omega] | add), (class("big").batch // $batch), (class("weak").batch // $batch),
-         (class("weak") | counts), rank("weak").memory.arena.reserved, ($epochs | last | .test_f1 // "")]' | sed 's/^,//')"
+         (class("weak") | counts), rank("weak").memory.arena.reserved, ($epochs | last | .test_f1 // "", .test_exact_match // "")]' | sed 's/^,//')"
     table_make
 }
 speed_once() { # ROUND

@@ -12,10 +12,14 @@ def against($uniform): map(. as $one | $uniform[] | select(.round == $one.round)
 def paired($uniform): map(. as $one | $uniform[] | select(.seed == $one.seed) | (($one.test_accuracy | tonumber) - (.test_accuracy | tonumber)) * 100)
     | if length < 2 or all(. == 0) then "" else "\(mean | fixed(2)) ± \(deviation / (length | sqrt) | fixed(2))" end;
 
+# What a set of questions tells besides: "; F1 12.3 ± 0.4", nothing for others.
+def besides($name; $column): map(select(.[$column])) | numbers($column) | if . == [] then "" else "; \($name) \(spread(100; 2))" end;
+
 def line($runs; $rounds; $uniform): .planner as $planner | if .fits == "false" then [$planner, "does not fit", "", "", "", "", "", "", "", ""]
     else $runs as $all | ($runs | map(select(.planner == $planner))) as $runs | ($rounds | map(select(.planner == $planner))) as $rounds | $runs[0] as $one
       | [$planner, ($one.weak_operators // ""), (if $one then "\($one.big_batch) + \($one.weak_batch)" else "" end),
-         ($runs | numbers("test_accuracy") | spread(100; 2)) + ($runs | map(select(.test_f1)) | numbers("test_f1") | if . == [] then "" else "; F1 " + spread(100; 2) end), ($runs | paired($all | map(select(.planner == "uniform")))), ($rounds | numbers("samples_per_second") | median | if . == null then "" else fixed(0) end),
+         ($runs | (numbers("test_accuracy") | spread(100; 2)) + besides("exact"; "test_exact_match") + besides("F1"; "test_f1")),
+         ($runs | paired($all | map(select(.planner == "uniform")))), ($rounds | numbers("samples_per_second") | median | if . == null then "" else fixed(0) end),
          ($rounds | against($uniform)), ($runs | numbers("sum_omega") | mean | brief),
          (if $rounds == [] then "" else "\($rounds | numbers("big_waiting_us") | median / 1000 | fixed(1)) / \($rounds | numbers("weak_waiting_us") | median / 1000 | fixed(1))" end),
          ($runs | numbers("weak_arena_bytes") | mean | if . == null then "" else . / 1048576 | fixed(1) end)] end | row;

@@ -11,7 +11,7 @@
 # TRANSFORMERS_SEEDS (1 2 3); TRANSFORMERS_OUT: runs, profiles (run/transformers); TRANSFORMERS_LANES (2); TRANSFORMERS_WEIGHTS: of MiniLM, to
 # begin with (minilm/model.safetensors of QSYNC_DATA, or of the cache that continuous integration fills); TRANSFORMERS_TASKS: of finetune
 # (sst2 ag_news squad); TRANSFORMERS_TRAIN_OPTIONS: more for every training (--max-steps 4).
-# FINETUNE_ROUNDS (2), FINETUNE_STEPS (12): of speed; FINETUNE_SST2, FINETUNE_AG_NEWS, FINETUNE_SQUAD: DATASET BATCH-OF-A-RANK SAMPLES
+# FINETUNE_PARTS (plans accuracy speed); FINETUNE_ROUNDS (2), FINETUNE_STEPS (12): of speed; FINETUNE_SST2, FINETUNE_AG_NEWS, FINETUNE_SQUAD: DATASET BATCH-OF-A-RANK SAMPLES
 # TEST-SAMPLES EPOCHS RATE; FINETUNE_PLANNERS, FINETUNE_LIMITS. VIT_MODEL, VIT_BATCH, VIT_EPOCHS, VIT_SAMPLES, VIT_RATE, VIT_NORMS;
 # DECODER_MODEL, DECODER_BATCH, DECODER_SAMPLES, DECODER_EPOCHS, DECODER_RATE, DECODER_SETS, DECODER_NORMS; FORMATS (NAME=RECIPE ...).
 # DEMOTE_RATIOS, DEMOTE_SEEDS, DEMOTE_SST2: as FINETUNE_SST2.
@@ -21,8 +21,8 @@ experiment=$(cd "$(dirname "$0")" && pwd)
 : "${TRANSFORMERS_SEEDS:=1 2 3}" "${TRANSFORMERS_OUT:=run/transformers}" "${TRANSFORMERS_LANES:=2}" "${TRANSFORMERS_TRAIN_OPTIONS:=}" \
     "${TRANSFORMERS_TASKS:=sst2 ag_news squad}" "${TRANSFORMERS_WEIGHTS:=$QSYNC_DATA/minilm/model.safetensors}" \
     "${FINETUNE_SST2:=sst2:length=32 16 3072 872 1 2e-4}" "${FINETUNE_AG_NEWS:=ag_news:length=64 16 1280 1000 1 2e-4}" \
-    "${FINETUNE_SQUAD:=squad:length=160 8 1024 800 1 3e-4}" "${FINETUNE_PLANNERS:=fp32 uniform dbs qsync}" "${FINETUNE_LIMITS:=ample tight}" \
-    "${FINETUNE_ROUNDS:=2}" "${FINETUNE_STEPS:=12}" \
+    "${FINETUNE_SQUAD:=squad:length=160 8 4096 800 1 3e-4}" "${FINETUNE_PLANNERS:=fp32 uniform dbs qsync}" "${FINETUNE_LIMITS:=ample tight}" \
+    "${FINETUNE_PARTS:=plans accuracy speed}" "${FINETUNE_ROUNDS:=2}" "${FINETUNE_STEPS:=12}" \
     "${VIT_MODEL:=vit:layers=4,hidden=128,heads=4,inner=256,patch=8,dropout=0}" "${VIT_BATCH:=32}" "${VIT_EPOCHS:=3}" "${VIT_SAMPLES:=20000}" \
     "${VIT_RATE:=1e-3}" "${DECODER_MODEL:=gpt2:layers=4,hidden=128,heads=4,inner=512,vocab=256,dropout=0}" "${DECODER_BATCH:=8}" \
     "${DECODER_SAMPLES:=8192}" "${DECODER_EPOCHS:=1}" "${DECODER_RATE:=2e-3}" "${DECODER_SETS:=tinyshakespeare wikitext2}" \
@@ -73,11 +73,12 @@ finetune_call() { # PARTS SEEDS TASK...: experiments/allocation, a task at a tim
 }
 finetune() {
     weights_check
-    for task in $TRANSFORMERS_TASKS; do finetune_call plans "$TRANSFORMERS_SEEDS" "$task"; done
-    for seed in $TRANSFORMERS_SEEDS; do
-        for task in $TRANSFORMERS_TASKS; do finetune_call accuracy "$seed" "$task"; done
+    for finetune_part in $FINETUNE_PARTS; do
+        [ "$finetune_part" = accuracy ] && seeds_in_turn=$TRANSFORMERS_SEEDS || seeds_in_turn=-
+        for seed in $seeds_in_turn; do
+            for task in $TRANSFORMERS_TASKS; do finetune_call "$finetune_part" "$seed" "$task"; done
+        done
     done
-    for task in $TRANSFORMERS_TASKS; do finetune_call speed "$TRANSFORMERS_SEEDS" "$task"; done
     # shellcheck disable=SC2086
     finetune_call tables "$TRANSFORMERS_SEEDS" $TRANSFORMERS_TASKS
     cat "$out/finetune.table"
