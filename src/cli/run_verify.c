@@ -49,35 +49,36 @@ static qs_status plan_predict(const run_work *work, const qs_plan *plan, qs_pred
     return qs_plan_predict(plan, work->graph, &work->here->cluster, &work->profile, NULL, NULL, out);
 }
 
-static void class_slow(qs_class_profile *one, double factor) {
-    for (int i = 0; i < one->kernels; i++) {
-        qs_kernel_cost *row = &one->kernel[i];
-        double *us[] = {&row->us, &row->us_low, &row->us_high, &row->us_per_cold_byte, &row->us_alone};
-        for (size_t k = 0; k < sizeof us / sizeof *us; k++)
-            *us[k] *= factor;
-    }
-    for (int i = 0; i < one->conversions; i++)
-        for (int p = 0; p < one->conversion[i].pieces; p++) {
-            one->conversion[i].piece[p].us *= factor;
-            one->conversion[i].piece[p].us_per_element *= factor;
-        }
-}
-
 /* The factors that the classes' kernels showed in the plan go into the profile, and into factor[classes]. */
 static qs_status profile_correct(run_work *work, const qs_plan *plan, const double *kernels_us, double *factor) {
     qs_prediction prediction = {0};
-    QS_TRY(plan_predict(work, plan, &prediction));
+    qs_profile slowed = {0};
+    qs_pace *pace = NULL;
+    qs_status status = QS_OK;
+    QS_GOTO(plan_predict(work, plan, &prediction));
+    QS_GOTO(qs_allocate((size_t)prediction.classes, sizeof *pace, &pace));
     for (int c = 0; c < prediction.classes; c++) {
         const qs_phase_times *phases = &prediction.class_[c].phases;
         const double predicted = phases->forward_us + phases->backward_us + phases->cast_us + phases->optimizer_us;
         const double found = kernels_us[c] > 0 && predicted > 0 ? fmin(fmax(kernels_us[c] / predicted, 1 / most_factor), most_factor) : 1;
-        for (int i = 0; i < work->profile.classes; i++)
-            if (strcmp(work->profile.class_[i].class_name, work->here->cluster.class_[c].name) == 0)
-                class_slow(&work->profile.class_[i], found);
+        pace[c] = (qs_pace){.compute = 1 / found, .memory = 1 / found, .all_reduce = 1};
         factor[c] *= found;
     }
+    QS_GOTO(qs_profile_at_pace(&work->profile, &work->here->cluster, pace, &slowed));
+    for (int i = 0; i < work->profile.classes; i++) { /* all else is shared */
+        qs_class_profile *old = &work->profile.class_[i], *new = &slowed.class_[i];
+        qs_kernel_cost *kernel = old->kernel;
+        qs_conversion_cost *conversion = old->conversion;
+        old->kernel = new->kernel;
+        old->conversion = new->conversion;
+        new->kernel = kernel;
+        new->conversion = conversion;
+    }
+    qs_profile_at_pace_release(&slowed);
+done:
+    free(pace);
     qs_prediction_release(&prediction);
-    return QS_OK;
+    return status;
 }
 
 /* What is left of the errors, the corrections in: they say how far the next plan can be trusted. */

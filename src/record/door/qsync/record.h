@@ -20,13 +20,12 @@
 #include "qsync/op.h"
 #include "qsync/raw_statistics.h"
 #include "qsync/samples.h"
+#include "qsync/verification.h"
 
 #define QS_MODEL 512 /* the text by which a model is opened: a name with options, or a path */
 #define QS_MAX_FORMATS 8
 #define QS_MOST_CHANNELS 4 /* that images have */
 #define QS_MAX_HOSTS 8
-
-#include "qsync/verification.h"
 
 /* ---- Cluster --------------------------------------------------------------------------------------------------------------- */
 

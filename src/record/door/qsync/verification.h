@@ -3,7 +3,9 @@
 #ifndef QSYNC_VERIFICATION_H
 #define QSYNC_VERIFICATION_H
 
-#include "qsync/record.h"
+#include <stdbool.h>
+
+#include "qsync/raw_statistics.h"
 
 /* A prediction for a cluster with or without one class. Every rank keeps its local batch, so more ranks are a larger global batch. */
 typedef struct qs_class_pace {
