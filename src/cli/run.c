@@ -87,9 +87,9 @@ static qs_status command_text(const run_work *work, char **out) {
         out,
         "model %s\ndataset %s\nbatch %lld\ncluster %s\nplanner %s\nindicator %s\ntolerance %g\nconfidence %g\nlower-training "
         "%d\ntrain-limit %lld\ntest-limit %lld\njob %s\n",
-        work->job.job.model, work->job.job.dataset, (long long)work->job.job.batch, cluster, work->planner, work->options.indicator,
-        work->options.tolerance, work->options.confidence, work->options.lower_training, (long long)work->training_limit,
-        (long long)work->test_limit, job);
+        work->job.job.model, work->job.job.dataset, (long long)work->job.job.batch, cluster, work->planner,
+        work->options.indicator ? work->options.indicator : "default", work->options.tolerance, work->options.confidence,
+        work->options.lower_training, (long long)work->training_limit, (long long)work->test_limit, job);
 }
 
 /* The first line that differs. */
@@ -259,7 +259,7 @@ done:
 
 static qs_status plan_by_profile(run_work *work) {
     if (is_there(work, "plan.json")) return plan_read(work, "plan.json");
-    QS_TRY(statistics_check(&work->profile, work->options.indicator));
+    QS_TRY(statistics_check(&work->profile, work->options.indicator ? work->options.indicator : qs_indicator_default(&work->profile)));
     QS_TRY(qs_plan_make(work->planner, work->graph, &work->here->cluster, &work->profile, &work->job.job, &work->options, &work->plan));
     return plan_write(work, "plan.json");
 }
@@ -488,7 +488,7 @@ static const option_row option_rows[] = {
     {OPTION(run_work, folder, "out", "FOLDER", "of all files; the same command goes on with what is there"), .standard = "run"},
     {OPTION(run_work, last, "until", "STAGE", "stop behind profile, plan, verify or train"), .standard = "evaluate"},
     {OPTION(run_work, planner, "planner", "NAME", "as plan takes it"), .standard = "qsync"},
-    {OPTION(run_work, options.indicator, "indicator", "NAME", "as plan takes it"), .standard = "qsync"},
+    {OPTION(run_work, options.indicator, "indicator", "NAME", "as plan takes it"), .usual = "as plan's"},
     {OPTION(run_work, options.tolerance, "tolerance", "X", "throughput given up at most, as a share"), .standard = "0.005"},
     {OPTION(run_work, options.confidence, "confidence", "P", "with which T_min is kept, by the errors that the profile knows"),
      .standard = "0.95"},
