@@ -335,7 +335,8 @@ static bool has_others(const plan_run *run, int round) {
     return false;
 }
 
-/* Steps that waited for a core, unless most of a plan's did: on a core that is never free, the usual step is one that waits. */
+/* Steps that waited for a core, unless most of a plan's did: on a core that is never free, the usual step is one that waits. Behind the
+ * rounds: which of them were slower is asked of all steps, and a plan keeps half of those that are left. */
 static void waiting_steps_drop(campaign *all) {
     for (int p = 0; p < all->plans; p++) {
         plan_run *run = &all->plan[p];
@@ -349,6 +350,8 @@ static void waiting_steps_drop(campaign *all) {
 /* At most half of a plan's steps: medians stay in the middle of what is left. */
 static void disturbed_steps_drop(campaign *all) {
     int kept = 0;
+    waiting_steps_drop(all);
+    medians_update(all);
     for (int p = 0; p < all->plans; p++) {
         all->left_out += steps_drop(&all->plan[p], NO_ROUND, disturbed * all->plan[p].median_us, INFINITY);
         kept += all->plan[p].timed;
@@ -411,7 +414,6 @@ static qs_status rounds_run(campaign *all) {
             qs__progress(all->setting, share, "plans in turn");
         QS_TRY(round_run(all));
         all->round++;
-        waiting_steps_drop(all);
         medians_update(all);
         QS_TRY(disturbed_rounds_drop(all));
         medians_update(all);
