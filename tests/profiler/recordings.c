@@ -159,7 +159,8 @@ TEST(shares_are_found_by_sums) {
         print_message("started in %g us, noise %g: %.2f of the time in recordings; measured plans off by %.2f %% at worst, others %.2f %%, "
                       "with one share %.2f %%\n",
                       start_us[i], noise[i], ratio, 100 * own, 100 * other, 100 * plain);
-        assert_true(own < 0.01 + 1.5 * noise[i] && other < 0.05 && other < plain / 2);
+        /* What times are off by is found again in either, and can add up in plans that were not measured. */
+        assert_true(own < 0.01 + 1.5 * noise[i] && other < 0.05 + 1.5 * noise[i] && other < plain / 2);
         assert_true(start_us[i] > 0 ? ratio < 0.9 : ratio > 1);
         for (int m = 0; m < PLANS + OTHERS; m++)
             assert_int_equal(is_taken(&one, m), start_us[i] > 0);
