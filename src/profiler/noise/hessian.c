@@ -88,7 +88,7 @@ static qs_status measure(block *one, const qs_hessian_options *options, qs_devic
     if (options->iterations < 1) return qs_fail(QS_USAGE, "power iterations %d: at least 1", options->iterations);
     if (options->parts < 1 || options->part < 0 || options->part >= options->parts)
         return qs_fail(QS_USAGE, "part %d of %d parts: from 0, and at least one part", options->part, options->parts);
-    QS_TRY(qs__probe_start(options->job, qs_format_of("fp32"), options->data_folder, options->warm_up, NULL, device, &one->probe));
+    QS_TRY(qs__probe_start(options->job, NULL, qs_format_of("fp32"), options->data_folder, options->warm_up, NULL, device, &one->probe));
     QS_TRY(qs_allocate((size_t)one->probe.graph->trained_elements, sizeof *one->v, &one->v));
     QS_TRY(qs_allocate((size_t)one->probe.graph->trained_elements, sizeof *one->hv, &one->hv));
     QS_TRY(qs_allocate((size_t)one->probe.graph->trained_elements, sizeof *one->moved, &one->moved));

@@ -329,8 +329,8 @@ static qs_status own_measure(measurement *one, const qs_statistics *statistics, 
     const qs__setting *setting = one->setting;
     QS_TRY(formulas_take(one, statistics));
     if (one->candidates == 0 || order->runs == 0) return QS_OK;
-    QS_TRY(qs__probe_start(setting->job, qs_class_half(setting->class_), setting->options->data_folder, order->iterations, order->weights,
-                           setting->device, &one->probe));
+    QS_TRY(qs__probe_start(setting->job, setting->graph, qs_class_half(setting->class_), setting->options->data_folder, order->iterations,
+                           order->weights, setting->device, &one->probe));
     one->elements = one->probe.graph->trained_elements;
     one->most_runs = (int)fmax(LEAST_RUNS, fmin(MOST_RUNS, most_reference_bytes / (double)(one->elements * (int64_t)sizeof(float))));
     one->last_batch = one->probe.training.count / one->probe.batch - 1;

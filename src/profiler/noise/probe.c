@@ -124,11 +124,23 @@ static qs_status train(qs__probe *probe, int warm_up) {
                             probe->weights);
 }
 
-qs_status qs__probe_start(const qs_job *job, const qs_format *half, const char *data_folder, int warm_up, const float *weights,
-                          qs_device *device, qs__probe *out) {
+static qs_status model_take(const qs_job *job, const qs_graph *model, qs_graph **out) {
+    qs_data_description set;
+    char *text = NULL;
+    if (!model) {
+        QS_TRY(qs_dataset_describe(job->dataset, NULL, &set));
+        return qs_model_open(job->model, &set.samples, out);
+    }
+    QS_TRY(qs_graph_text(model, &text));
+    const qs_status status = qs_graph_parse(text, model->name, out);
+    free(text);
+    return status;
+}
+
+qs_status qs__probe_start(const qs_job *job, const qs_graph *model, const qs_format *half, const char *data_folder, int warm_up,
+                          const float *weights, qs_device *device, qs__probe *out) {
     if (warm_up < 0) return qs_fail(QS_USAGE, "warm-up of %d iterations: at least 0", warm_up);
     if (job->batch < 1) return qs_fail(QS_USAGE, "batch %lld: at least 1", (long long)job->batch);
-    qs_data_description set;
     out->job = *job;
     out->job.dynamic_loss_scaling = false;
     out->job.clip_norm = 0; /* gradients are read behind the update: as they were formed */
@@ -137,8 +149,7 @@ qs_status qs__probe_start(const qs_job *job, const qs_format *half, const char *
     out->batch = qs__probe_batch(job->batch);
     out->at = warm_up;
     QS_TRY(qs_comm_open("self", &out->self));
-    QS_TRY(qs_dataset_describe(job->dataset, NULL, &set));
-    QS_TRY(qs_model_open(job->model, &set.samples, &out->graph));
+    QS_TRY(model_take(job, model, &out->graph));
     QS_TRY(data_load(out, data_folder));
     QS_TRY(model_start(out));
     if (weights) memcpy(out->weights, weights, (size_t)out->graph->trained_elements * sizeof *weights);

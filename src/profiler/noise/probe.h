@@ -28,9 +28,10 @@ typedef struct qs__probe {
 
 /* Samples of a run for a job's local batch: half of it, as in statistics. */
 int64_t qs__probe_batch(int64_t batch);
-/* Trains for so many iterations from `weights` on (trained elements; NULL: those of the job's seed). Release also after a failure. */
-qs_status qs__probe_start(const qs_job *job, const qs_format *half, const char *data_folder, int warm_up, const float *weights,
-                          qs_device *device, qs__probe *out);
+/* Trains for so many iterations from `weights` on (trained elements; NULL: those of the job's seed), a copy of `model`, which other ranks
+ * may have opened, with nothing frozen; NULL: the job's. Release also after a failure. */
+qs_status qs__probe_start(const qs_job *job, const qs_graph *model, const qs_format *half, const char *data_folder, int warm_up,
+                          const float *weights, qs_device *device, qs__probe *out);
 void qs__probe_release(qs__probe *probe);
 /* Lowers with probe->recipe and puts the trained weights in. */
 qs_status qs__probe_program(qs__probe *probe);

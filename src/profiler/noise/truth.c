@@ -182,8 +182,8 @@ static qs_status measure(measurement *one, qs_device *device) {
                        options->seeds);
     QS_TRY(recipes_take(one));
     progress_tell(one, 0, "warm-up");
-    QS_TRY(
-        qs__probe_start(options->job, qs_class_half(options->class_), options->data_folder, options->warm_up, NULL, device, &one->probe));
+    QS_TRY(qs__probe_start(options->job, NULL, qs_class_half(options->class_), options->data_folder, options->warm_up, NULL, device,
+                           &one->probe));
     const qs_graph *graph = one->probe.graph;
     for (int n = graph->samples.inputs; n < graph->nodes; n++)
         one->adjustable += graph->node[n].op->kind == QS_ADJUSTABLE;
