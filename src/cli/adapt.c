@@ -15,8 +15,7 @@ qs_status adapt_read(const char *profile_file, const qs_plan *plan, adapt_sessio
     if (plan->profile[0] && strcmp(plan->profile, signature) != 0)
         return qs_fail(QS_MISMATCH, "--adapt %s: the plan was made from another profile (signature %s, this one has %s)", profile_file,
                        plan->profile, signature);
-    out->options.indicator = qs_indicator_default(&out->profile);
-    QS_TRY(statistics_check(&out->profile, out->options.indicator));
+    QS_TRY(statistics_check(&out->profile, NULL));
     if (qs_planner_assigns(out->planner))
         return qs_fail(QS_USAGE, "--adapt: planner %s assigns formats to tensors, which do not follow a pace; plan with qsync or joint",
                        out->planner);

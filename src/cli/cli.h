@@ -101,15 +101,18 @@ void class_formats_limit(const qs_device *device, qs_class *one);
 /* result.json, which `report` reads, into a run's folder. */
 qs_status train_result_write(const char *folder, const qs_cluster *cluster, const qs_train_result *result);
 
-/* ---- Noise and statistics of profiles (profile.c) -------------------------------------------------- */
+/* ---- Profiles: options, disturbance, statistics (profile.c) --------------------------------------- */
 
+/* What the job and this process's place say of a measurement; rank 0 tells how far it is. */
+void profile_options_begin(const job_options *job, const worker *here, void (*tell)(void *context, const char *what, double fraction),
+                           qs_profile_options *out);
 /* QS_UNSUPPORTED, with the core and what to do, for a profile of cores that others used; what was measured then lies beside the file that
  * it would have been, as out.refused. accept_noise, or QSYNC_ACCEPT_NOISE=yes: it is taken. */
-qs_status profile_noise_refuse(const char *out, bool accept_noise, const qs_profile *profile);
+qs_status profile_disturbed_refuse(const char *out, bool accept_noise, const qs_profile *profile);
 
 /* The statistics of another profile of the same model, in the place of the profile's own. */
 qs_status statistics_take(const char *file, qs_profile *profile);
-/* QS_MISMATCH, with the way out, where an indicator lacks statistics. */
+/* QS_MISMATCH, with the way out, where an indicator (NULL: the profile's default) lacks statistics. */
 qs_status statistics_check(const qs_profile *profile, const char *indicator);
 
 /* ---- Accumulators ----------------------------------------------------------------------------------------------------------- */

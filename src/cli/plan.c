@@ -69,7 +69,7 @@ static qs_status work_read(plan_work *work, const option_table *table) {
     QS_TRY(qs_cluster_read(work->cluster_file, &work->cluster));
     QS_TRY(qs_profile_read(work->profile_file, &work->profile));
     if (work->statistics_from) QS_TRY(statistics_take(work->statistics_from, &work->profile));
-    QS_TRY(statistics_check(&work->profile, work->options.indicator ? work->options.indicator : qs_indicator_default(&work->profile)));
+    QS_TRY(statistics_check(&work->profile, work->options.indicator));
     job_from_profile(&work->profile, table, &work->job);
     QS_TRY(assignment_options_finish(&work->assignment, work->planner, table, &work->options.assignment, &work->job));
     QS_TRY(job_options_finish(&work->job));

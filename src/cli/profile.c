@@ -345,7 +345,7 @@ static qs_status work_prepare(profile_work *work, const worker *here) {
     return old_read(work);
 }
 
-qs_status profile_noise_refuse(const char *out, bool accept_noise, const qs_profile *profile) {
+qs_status profile_disturbed_refuse(const char *out, bool accept_noise, const qs_profile *profile) {
     const char *always = getenv("QSYNC_ACCEPT_NOISE");
     char *aside = NULL, why[512];
     qs_status status = QS_OK;
@@ -362,7 +362,7 @@ qs_status profile_noise_refuse(const char *out, bool accept_noise, const qs_prof
 
 /* A class that was measured into a file that is there; else the profile as it is. */
 static qs_status profile_keep(profile_work *work, qs_profile *profile) {
-    QS_TRY(profile_noise_refuse(work->out, work->accept_noise, profile));
+    QS_TRY(profile_disturbed_refuse(work->out, work->accept_noise, profile));
     if (work->old.classes == 0) return profile_out(profile, work->out, work->json);
     QS_TRY(class_put(&work->old, profile));
     return profile_out(&work->old, work->out, work->json);
@@ -384,11 +384,17 @@ static qs_status profile_share(const profile_work *work, const worker *here, qs_
     return qs_comm_agree(here->comm, status);
 }
 
+void profile_options_begin(const job_options *job, const worker *here, void (*tell)(void *context, const char *what, double fraction),
+                           qs_profile_options *out) {
+    out->job = &job->job;
+    out->cluster = &here->cluster;
+    out->data_folder = job->data_folder;
+    out->pinned = here->pinned;
+    out->progress = worker_is_first(here) ? tell : NULL;
+}
+
 static qs_status noise_renewed(profile_work *work, const worker *here, qs_profile *profile) {
-    work->options.job = &work->job.job;
-    work->options.cluster = &here->cluster;
-    work->options.data_folder = work->job.data_folder;
-    work->options.progress = worker_is_first(here) ? progress : NULL;
+    profile_options_begin(&work->job, here, progress, &work->options);
     QS_TRY(profile_share(work, here, profile));
     QS_TRY(qs_profile_noise(&work->options, work->weights, here->device, here->comm, profile));
     qs_status status = QS_OK;
@@ -406,11 +412,7 @@ static qs_status profiled(profile_work *work, const worker *here, qs_profile *pr
     work->options.checks = work->checks.count;
     work->options.check = work->checks.plan;
     work->options.check_name = (const char *const *)work->checks.file;
-    work->options.pinned = here->pinned;
-    work->options.job = &work->job.job;
-    work->options.cluster = &here->cluster;
-    work->options.data_folder = work->job.data_folder;
-    work->options.progress = worker_is_first(here) ? progress : NULL;
+    profile_options_begin(&work->job, here, progress, &work->options);
     QS_TRY(qs_profile_measure(&work->options, here->device, here->comm, profile));
     if (work->hessian) QS_TRY(qs_profile_hessian(&work->options, here->device, here->comm, profile));
     qs_status status = QS_OK;
@@ -444,6 +446,7 @@ done:
 }
 
 qs_status statistics_check(const qs_profile *profile, const char *indicator) {
+    if (!indicator) indicator = qs_indicator_default(profile);
     if (profile->statistics.iterations > 0 || strcmp(indicator, "random") == 0) return QS_OK;
     return qs_fail(QS_MISMATCH,
                    "the profile has no tensor statistics, which indicator %s needs: take those of a measured profile of the same model "

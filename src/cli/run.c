@@ -12,68 +12,31 @@
 #include "qsync/tuning.h"
 
 enum { MOST_FILE = 1 << 20 };
-static const char *const stages[] = {"profile", "plan", "verify", "train", "evaluate"};
-enum { PROFILE, PLAN, VERIFY, TRAIN, EVALUATE, STAGES };
 
 /* ---- Files ------------------------------------------------------------------------------------------------------------------------- */
 
-static qs_status path_of(const run_work *work, const char *name, char **out) {
-    return qs_path_join(work->folder, name, out);
-}
+static const char *const file_names[FILES] = {[COMMAND] = "command",
+                                              [PROFILE_FILE] = "profile.json",
+                                              [PLAN_FILE] = "plan.json",
+                                              [VERIFIED] = "verified.json",
+                                              [CORRECTED] = "corrected.json",
+                                              [TRAINING] = "training",
+                                              [RESULT] = "training/result.json",
+                                              [WEIGHTS] = "training/weights.safetensors",
+                                              [STATE] = "training/state.qsync",
+                                              [STATE_ASIDE] = "state.qsync",
+                                              [EVALUATION] = "evaluation.json"};
 
-static bool is_there(const run_work *work, const char *name) {
-    char *path = NULL;
-    const bool there = path_of(work, name, &path) == QS_OK && access(path, R_OK) == 0;
-    free(path);
-    return there;
+static qs_status paths_make(run_work *work) {
+    for (int f = 0; f < FILES; f++)
+        QS_TRY(qs_path_join(work->folder, file_names[f], &work->path[f]));
+    return QS_OK;
 }
 
 /* Rank 0 looks, all learn. */
-static qs_status is_done(const run_work *work, const char *name, bool *done) {
-    *done = worker_is_first(work->here) && is_there(work, name);
-    return qs_comm_broadcast(work->here->comm, done, sizeof *done, 0);
-}
-
-static qs_status text_write(const run_work *work, const char *name, const char *text) {
-    char *path = NULL;
-    QS_TRY(path_of(work, name, &path));
-    const qs_status status = qs_file_write(path, text, strlen(text));
-    free(path);
-    return status;
-}
-
-static qs_status plan_write(const run_work *work, const char *name) {
-    char *text = NULL;
-    QS_TRY(qs_plan_text(&work->plan, &text));
-    const qs_status status = text_write(work, name, text);
-    free(text);
-    return status;
-}
-
-static qs_status plan_read(run_work *work, const char *name) {
-    char *path = NULL;
-    QS_TRY(path_of(work, name, &path));
-    qs_plan_release(&work->plan);
-    const qs_status status = qs_plan_read(path, &work->plan);
-    free(path);
-    return status;
-}
-
-static qs_status profile_read(run_work *work, const char *name) {
-    char *path = NULL;
-    QS_TRY(path_of(work, name, &path));
-    qs_profile_release(&work->profile);
-    const qs_status status = qs_profile_read(path, &work->profile);
-    free(path);
-    return status;
-}
-
-static qs_status profile_write(const run_work *work, const char *name) {
-    char *path = NULL;
-    QS_TRY(path_of(work, name, &path));
-    const qs_status status = qs_profile_write(path, &work->profile);
-    free(path);
-    return status;
+static qs_status is_there(const run_work *work, run_file file, bool *there) {
+    *there = worker_is_first(work->here) && access(work->path[file], R_OK) == 0;
+    return qs_comm_broadcast(work->here->comm, there, sizeof *there, 0);
 }
 
 /* ---- The command ------------------------------------------------------------------------------------------------------------------- */
@@ -109,12 +72,12 @@ static qs_status command_compare(const run_work *work, const char *there, const 
 }
 
 static qs_status command_open(const run_work *work) {
-    char *text = NULL, *path = NULL, *there = NULL;
+    const char *path = work->path[COMMAND];
+    char *text = NULL, *there = NULL;
     size_t bytes;
     qs_status status = QS_OK;
     QS_GOTO(qs_folder_make(work->folder));
     QS_GOTO(command_text(work, &text));
-    QS_GOTO(path_of(work, "command", &path));
     if (access(path, F_OK) != 0) {
         status = qs_file_write(path, text, strlen(text));
     } else {
@@ -123,7 +86,6 @@ static qs_status command_open(const run_work *work) {
     }
 done:
     free(text);
-    free(path);
     free(there);
     return status;
 }
@@ -137,14 +99,10 @@ static void profile_progress(void *context, const char *what, double fraction) {
 
 static void profile_options(const run_work *work, qs_profile_options *out) {
     qs_profile_options_default(out);
-    out->job = &work->job.job;
-    out->cluster = &work->here->cluster;
-    out->data_folder = work->job.data_folder;
+    profile_options_begin(&work->job, work->here, profile_progress, out);
     out->repetitions = work->repetitions;
     out->statistics_iterations = work->statistics_iterations;
     out->conversion_seconds = work->conversion_seconds;
-    out->pinned = work->here->pinned;
-    if (worker_is_first(work->here)) out->progress = profile_progress;
 }
 
 /* What a profile depends on: the job as far as a step depends on it, the cluster, how it is measured, and every rank's device. */
@@ -214,23 +172,21 @@ static void cached_put(const run_work *work, const char *path) {
 
 static qs_status profile_measure(run_work *work, const char *cached) {
     qs_profile_options options;
-    char *partial = NULL, *path = NULL;
+    char *partial = NULL;
     qs_status status = QS_OK;
     profile_options(work, &options);
     QS_GOTO(qs_format_text(&partial, "%s/profile.partial.%d", work->folder, qs_comm_rank(work->here->comm)));
     options.partial = partial;
     QS_GOTO(qs_profile_measure(&options, work->here->device, work->here->comm, &work->profile));
     if (worker_is_first(work->here)) {
-        status = path_of(work, "profile.json", &path);
-        if (status == QS_OK) status = profile_noise_refuse(path, work->accept_noise, &work->profile);
-        if (status == QS_OK) status = profile_write(work, "profile.json");
+        status = profile_disturbed_refuse(work->path[PROFILE_FILE], work->accept_noise, &work->profile);
+        if (status == QS_OK) status = qs_profile_write(work->path[PROFILE_FILE], &work->profile);
         if (status == QS_OK && cached) cached_put(work, cached);
     }
     status = qs_comm_agree(work->here->comm, status);
     if (status == QS_OK || status == QS_UNSUPPORTED) qs_profile_partial_remove(&options); /* one that was refused would go on from noise */
 done:
     free(partial);
-    free(path);
     return status;
 }
 
@@ -239,15 +195,15 @@ static qs_status stage_profile(run_work *work) {
     bool done, cached;
     char *path = NULL;
     qs_status status = QS_OK;
-    QS_TRY(is_done(work, "profile.json", &done));
+    QS_TRY(is_there(work, PROFILE_FILE, &done));
     work->profile_from = "there before";
-    if (done) return qs_comm_agree(work->here->comm, first ? profile_read(work, "profile.json") : QS_OK);
+    if (done) return qs_comm_agree(work->here->comm, first ? qs_profile_read(work->path[PROFILE_FILE], &work->profile) : QS_OK);
     QS_GOTO(cached_path(work, &path));
     cached = first && cached_take(work, path);
     QS_GOTO(qs_comm_broadcast(work->here->comm, &cached, sizeof cached, 0));
     work->profile_from = cached ? "from the cache" : "measured";
     if (cached)
-        status = qs_comm_agree(work->here->comm, first ? profile_write(work, "profile.json") : QS_OK);
+        status = qs_comm_agree(work->here->comm, first ? qs_profile_write(work->path[PROFILE_FILE], &work->profile) : QS_OK);
     else
         status = profile_measure(work, path);
 done:
@@ -258,10 +214,10 @@ done:
 /* ---- Plan, and verification -------------------------------------------------------------------------------------------------------- */
 
 static qs_status plan_by_profile(run_work *work) {
-    if (is_there(work, "plan.json")) return plan_read(work, "plan.json");
-    QS_TRY(statistics_check(&work->profile, work->options.indicator ? work->options.indicator : qs_indicator_default(&work->profile)));
+    if (access(work->path[PLAN_FILE], R_OK) == 0) return qs_plan_read(work->path[PLAN_FILE], &work->plan);
+    QS_TRY(statistics_check(&work->profile, work->options.indicator));
     QS_TRY(qs_plan_make(work->planner, work->graph, &work->here->cluster, &work->profile, &work->job.job, &work->options, &work->plan));
-    return plan_write(work, "plan.json");
+    return qs_plan_write(work->path[PLAN_FILE], &work->plan);
 }
 
 /* No device, no other rank: what it takes is in files. */
@@ -283,13 +239,16 @@ static qs_status stage_verify(run_work *work) {
     qs_profile_options options;
     qs_status status = QS_OK;
     profile_options(work, &options);
-    QS_TRY(is_done(work, "verified.json", &done));
-    if (done) return qs_comm_agree(work->here->comm, first ? plan_read(work, "verified.json") : QS_OK);
+    QS_TRY(is_there(work, VERIFIED, &done));
+    if (done) {
+        qs_plan_release(&work->plan);
+        return qs_comm_agree(work->here->comm, first ? qs_plan_read(work->path[VERIFIED], &work->plan) : QS_OK);
+    }
     verifiable = first && is_verifiable(work);
     QS_TRY(qs_comm_broadcast(work->here->comm, &verifiable, sizeof verifiable, 0));
     if (verifiable) QS_TRY(run_verify(work, &options, &corrected));
-    if (first && corrected) status = profile_write(work, "corrected.json");
-    if (first && status == QS_OK) status = plan_write(work, "verified.json");
+    if (first && corrected) status = qs_profile_write(work->path[CORRECTED], &work->profile);
+    if (first && status == QS_OK) status = qs_plan_write(work->path[VERIFIED], &work->plan);
     return qs_comm_agree(work->here->comm, status);
 }
 
@@ -303,29 +262,28 @@ static void train_progress(void *context, int epoch, int epochs, int64_t step, i
 }
 
 /* The state of a training that was stopped, out of the folder that will be written over; *state NULL: there is none. */
-static qs_status state_take(const run_work *work, char **state) {
-    char *left = NULL;
+static qs_status state_take(const run_work *work, const char **state) {
+    const char *left = work->path[STATE], *aside = work->path[STATE_ASIDE];
     qs_status status = QS_OK;
-    QS_GOTO(path_of(work, "training/state.qsync", &left));
-    QS_GOTO(path_of(work, "state.qsync", state));
-    if (worker_is_first(work->here) && access(left, F_OK) == 0 && rename(left, *state) != 0)
-        status = qs_fail(QS_FAILED, "cannot move %s to %s", left, *state);
-    QS_GOTO(qs_comm_agree(work->here->comm, status));
-    bool there = worker_is_first(work->here) && access(*state, F_OK) == 0;
-    QS_GOTO(qs_comm_broadcast(work->here->comm, &there, sizeof there, 0));
-    if (there) goto done;
-    free(*state);
-    *state = NULL;
-done:
-    free(left);
-    return status;
+    bool there;
+    if (worker_is_first(work->here) && access(left, F_OK) == 0 && rename(left, aside) != 0)
+        status = qs_fail(QS_FAILED, "cannot move %s to %s", left, aside);
+    QS_TRY(qs_comm_agree(work->here->comm, status));
+    QS_TRY(is_there(work, STATE_ASIDE, &there));
+    *state = there ? aside : NULL;
+    return QS_OK;
 }
 
-static qs_status trained(run_work *work, const char *folder, const char *state) {
+static qs_status stage_train(run_work *work) {
+    const char *state = NULL;
+    bool done;
     const bool first = worker_is_first(work->here);
     qs_train_result result = {0};
     qs_plan plan = {0};
     qs_status status = QS_OK;
+    QS_TRY(is_there(work, RESULT, &done));
+    if (done) return QS_OK;
+    QS_TRY(state_take(work, &state));
     QS_GOTO(run_plan_share(work->here->comm, &work->plan, &plan));
     const qs_train_options options = {.job = &work->job.job,
                                       .cluster = &work->here->cluster,
@@ -333,32 +291,17 @@ static qs_status trained(run_work *work, const char *folder, const char *state) 
                                       .data_folder = work->job.data_folder,
                                       .training_limit = work->training_limit,
                                       .test_limit = work->test_limit,
-                                      .run_folder = folder,
+                                      .run_folder = work->path[TRAINING],
                                       .resume = state,
                                       .checkpoint_every = 1,
                                       .progress = first ? train_progress : NULL};
     QS_GOTO(qs_train(&options, work->here->device, work->here->comm, &result));
-    if (first) status = train_result_write(folder, &work->here->cluster, &result);
+    if (first) status = train_result_write(work->path[TRAINING], &work->here->cluster, &result);
     QS_GOTO(qs_comm_agree(work->here->comm, status));
     if (first && state) unlink(state);
 done:
     qs_train_result_release(&result);
     qs_plan_release(&plan);
-    return status;
-}
-
-static qs_status stage_train(run_work *work) {
-    char *folder = NULL, *state = NULL;
-    bool done;
-    qs_status status = QS_OK;
-    QS_TRY(is_done(work, "training/result.json", &done));
-    if (done) return QS_OK;
-    QS_GOTO(qs_comm_agree(work->here->comm, path_of(work, "training", &folder)));
-    QS_GOTO(state_take(work, &state));
-    status = trained(work, folder, state);
-done:
-    free(folder);
-    free(state);
     return status;
 }
 
@@ -371,38 +314,23 @@ static qs_status evaluation_write(const run_work *work, const qs_evaluation *fou
     char *text = root ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(12)) : NULL;
     json_decref(root);
     if (!text) return qs_fail(QS_OUT_OF_MEMORY, "evaluation.json");
-    const qs_status status = text_write(work, "evaluation.json", text);
+    const qs_status status = qs_file_write(work->path[EVALUATION], text, strlen(text));
     free(text);
     return status;
 }
 
 static qs_status stage_evaluate(run_work *work) {
     qs_evaluation found = {0};
-    char *weights = NULL;
     bool done;
-    qs_status status = QS_OK;
-    QS_TRY(is_done(work, "evaluation.json", &done));
+    QS_TRY(is_there(work, EVALUATION, &done));
     if (done) return QS_OK;
     if (worker_is_first(work->here)) progress_show(0.99, "run: evaluating");
-    QS_GOTO(qs_comm_agree(work->here->comm, path_of(work, "training/weights.safetensors", &weights)));
-    QS_GOTO(qs_evaluate(weights, &work->job.job, work->job.data_folder, work->test_limit,
-                        work->here->cluster.class_[work->here->class_index].memory_limit, work->here->device, work->here->comm, &found));
-    if (worker_is_first(work->here)) status = evaluation_write(work, &found);
-    status = qs_comm_agree(work->here->comm, status);
-done:
-    free(weights);
-    return status;
+    QS_TRY(qs_evaluate(work->path[WEIGHTS], &work->job.job, work->job.data_folder, work->test_limit,
+                       work->here->cluster.class_[work->here->class_index].memory_limit, work->here->device, work->here->comm, &found));
+    return qs_comm_agree(work->here->comm, worker_is_first(work->here) ? evaluation_write(work, &found) : QS_OK);
 }
 
 /* ---- Summary ----------------------------------------------------------------------------------------------------------------------- */
-
-/* A stage's JSON file; NULL: it is not there, or no JSON. */
-static json_t *json_of(const run_work *work, const char *name) {
-    char *path = NULL;
-    json_t *root = path_of(work, name, &path) == QS_OK ? json_load_file(path, 0, NULL) : NULL;
-    free(path);
-    return root;
-}
 
 static void rounds_print(const qs_plan *plan) {
     for (int i = 0; i < plan->verifications; i++) {
@@ -452,7 +380,7 @@ static qs_status summary_json(const run_work *work, json_t *result, json_t *eval
 }
 
 static qs_status summarize(const run_work *work) {
-    json_t *result = json_of(work, "training/result.json"), *evaluation = json_of(work, "evaluation.json");
+    json_t *result = json_load_file(work->path[RESULT], 0, NULL), *evaluation = json_load_file(work->path[EVALUATION], 0, NULL);
     qs_status status = QS_OK;
     progress_end();
     if (work->json)
@@ -471,15 +399,22 @@ static qs_status begin(run_work *work) {
     return job_model_open(&work->job.job, &work->graph);
 }
 
+static const struct {
+    const char *name;
+    qs_status (*run)(run_work *);
+} stages[] = {
+    {"profile", stage_profile}, {"plan", stage_plan}, {"verify", stage_verify}, {"train", stage_train}, {"evaluate", stage_evaluate}};
+enum { STAGES = sizeof stages / sizeof *stages };
+
 static qs_status staged(run_work *work, const worker *here) {
-    static qs_status (*const run[STAGES])(run_work *) = {stage_profile, stage_plan, stage_verify, stage_train, stage_evaluate};
     const bool first = worker_is_first(here);
     work->here = here;
     if (!work->where.cluster) work->options.lower_training = true; /* nobody else could be lowered */
+    QS_TRY(qs_comm_agree(here->comm, paths_make(work)));
     QS_TRY(qs_comm_agree(here->comm, first ? begin(work) : QS_OK));
     for (int s = 0; s < STAGES; s++) {
-        QS_TRY(run[s](work));
-        if (strcmp(work->last, stages[s]) == 0) break;
+        QS_TRY(stages[s].run(work));
+        if (strcmp(work->last, stages[s].name) == 0) break;
     }
     return qs_comm_agree(here->comm, first ? summarize(work) : QS_OK);
 }
@@ -529,7 +464,7 @@ static qs_status work_read(run_work *work, int argc, char **argv, bool *done) {
     OPTIONS_ADD(&table, option_rows, work);
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, done));
     if (*done) return QS_OK;
-    while (stage < STAGES && strcmp(stages[stage], work->last) != 0)
+    while (stage < STAGES && strcmp(stages[stage].name, work->last) != 0)
         stage++;
     if (stage == STAGES) return qs_fail(QS_USAGE, "--until %s: there are profile, plan, verify, train, evaluate", work->last);
     return job_options_finish(&work->job);
@@ -546,5 +481,7 @@ qs_status verb_run(int argc, char **argv) {
     qs_plan_release(&work.plan);
     qs_profile_release(&work.profile);
     qs_graph_release(work.graph);
+    for (int f = 0; f < FILES; f++)
+        free(work.path[f]);
     return status;
 }

@@ -5,11 +5,28 @@
 
 #include "cli.h"
 
+/* In the run's folder (docs/running.md). */
+typedef enum run_file {
+    COMMAND,
+    PROFILE_FILE,
+    PLAN_FILE,
+    VERIFIED,
+    CORRECTED,
+    TRAINING,
+    RESULT,
+    WEIGHTS,
+    STATE,
+    STATE_ASIDE,
+    EVALUATION,
+    FILES
+} run_file;
+
 typedef struct run_work {
     job_options job;
     worker_options where;
     qs_plan_options options;
     const char *planner, *folder, *last;
+    char *path[FILES];
     int repetitions, statistics_iterations, rounds;
     double conversion_seconds;
     int64_t training_limit, test_limit;

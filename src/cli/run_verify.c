@@ -15,19 +15,6 @@ static const double most_factor = 2;
 
 /* ---- Plans ----------------------------------------------------------------------------------------------------------------------- */
 
-/* The same recipe, tensors and blocks everywhere. */
-static bool are_equal(const qs_plan *a, const qs_plan *b) {
-    for (int c = 0; c < a->classes; c++) {
-        const qs_class_plan *one = &a->class_[c], *other = qs_plan_class(b, one->class_name);
-        if (!other || one->operators != other->operators || one->recomputes != other->recomputes) return false;
-        for (int i = 0; i < one->operators; i++)
-            if (strcmp(one->operator_[i].recipe, qs_class_plan_recipe(other, one->operator_[i].name)) != 0) return false;
-        for (int i = 0; i < one->recomputes; i++)
-            if (strcmp(one->recompute[i], other->recompute[i]) != 0) return false;
-    }
-    return true;
-}
-
 static qs_status plan_make(const run_work *work, const char *planner, qs_plan *out) {
     return qs_plan_make(planner, work->graph, &work->here->cluster, &work->profile, &work->job.job, &work->options, out);
 }
@@ -160,7 +147,7 @@ static qs_status plan_again(verifying *one, bool *another) {
     QS_GOTO(profile_correct(work, &work->plan, one->kernels_us, one->factor));
     QS_GOTO(checks_keep(work, timed, one->row));
     QS_GOTO(plan_make(work, work->planner, &next));
-    *another = !are_equal(&next, &work->plan);
+    *another = !qs_plans_alike(&next, &work->plan);
     qs_plan_release(&work->plan);
     work->plan = next;
     next = (qs_plan){0};
@@ -179,7 +166,7 @@ static qs_status round_end(verifying *one, bool *on) {
     QS_TRY(round_judge(one, &kept));
     if (kept) return QS_OK;
     QS_TRY(plan_again(one, &another));
-    *on = another && one->rounds < work->rounds && !are_equal(&work->plan, &one->uniform);
+    *on = another && one->rounds < work->rounds && !qs_plans_alike(&work->plan, &one->uniform);
     if (*on) return QS_OK;
     qs_plan_release(&work->plan);
     work->plan = one->uniform;
@@ -210,7 +197,7 @@ qs_status run_verify(run_work *work, const qs_profile_options *options, bool *co
         one.factor[c] = 1;
     if (first) status = plan_make(work, "uniform", &one.uniform);
     QS_GOTO(qs_comm_agree(comm, status));
-    if (first) on = !are_equal(&work->plan, &one.uniform); /* nothing was chosen beyond it */
+    if (first) on = !qs_plans_alike(&work->plan, &one.uniform); /* nothing was chosen beyond it */
     QS_GOTO(qs_comm_broadcast(comm, &on, sizeof on, 0));
     while (on) {
         QS_GOTO(round_time(&one));

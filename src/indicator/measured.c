@@ -184,7 +184,7 @@ qs_status qs__indicator_measured(const qs_question *question, double *omega) {
     QS_TRY(qs__statistics_check(question));
     if (found.noise->rows == 0)
         return qs_fail(QS_MISMATCH,
-                       "the profile holds no measured noise: run qsync profile with --noise-runs, or qsync indicator --measure");
+                       "the profile holds no measured noise: profile again with --noise-runs, or put it in by qsync profile --noise-only");
     QS_GOTO(corrections_find(question, &found));
     QS_GOTO(qs__indicator_qsync(question, omega));
     for (int n = graph->samples.inputs; n < graph->nodes; n++) {

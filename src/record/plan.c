@@ -464,6 +464,15 @@ const qs_class_plan *qs_plan_class(const qs_plan *plan, const char *name) {
     return NULL;
 }
 
+bool qs_plans_alike(const qs_plan *a, const qs_plan *b) {
+    if (a->classes != b->classes) return false;
+    for (int c = 0; c < a->classes; c++) {
+        const qs_class_plan *one = &a->class_[c], *other = qs_plan_class(b, one->class_name);
+        if (!other || one->schedule[0] == '\0' || strcmp(one->schedule, other->schedule) != 0 || one->batch != other->batch) return false;
+    }
+    return true;
+}
+
 const qs_recipe *qs_plan_recipe(const qs_plan *plan, const char *name) {
     for (int i = 0; i < plan->recipes; i++)
         if (strcmp(plan->recipe[i].name, name) == 0) return &plan->recipe[i];

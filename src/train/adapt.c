@@ -160,7 +160,7 @@ static void offer_weigh(const qs__setting *setting, const qs_plan *present, cons
                                  .next_omega = qs__plan_omega(&next, setting->options->cluster),
                                  .cost_us = adapting->cost_us,
                                  .steps = qs__pace_expected(&adapting->changes, step, setting->steps),
-                                 .same = qs__plans_alike(present, &next)};
+                                 .same = qs_plans_alike(present, &next)};
     const qs__verdict verdict = qs__plan_weigh(&out->bargain);
     snprintf(out->reason, sizeof out->reason, "%s", verdict.reason);
     out->what = verdict.take ? "switch" : "stay";
@@ -203,7 +203,7 @@ static qs_status change_answer(const qs__setting *setting, qs__plans *plans, qs_
 
 bool qs__adapt_is_due(const qs__setting *setting, int64_t step) {
     const qs_adaptation *adaptation = setting->options->adaptation;
-    return adaptation && step > setting->resumed && step % adaptation->every == 0 && step - adaptation->every >= 0;
+    return adaptation && step > setting->resumed && step % adaptation->every == 0;
 }
 
 qs_status qs__adapt(const qs__setting *setting, qs__plans *plans, qs__adapting *adapting, int64_t epoch, int64_t step, bool *taken,

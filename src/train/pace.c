@@ -112,15 +112,6 @@ qs__verdict qs__plan_weigh(const qs__bargain *one) {
     return (qs__verdict){false, "recovers precision for too few steps"};
 }
 
-bool qs__plans_alike(const qs_plan *a, const qs_plan *b) {
-    if (a->classes != b->classes) return false;
-    for (int c = 0; c < a->classes; c++) {
-        const qs_class_plan *one = &a->class_[c], *other = qs_plan_class(b, one->class_name);
-        if (!other || one->schedule[0] == '\0' || strcmp(one->schedule, other->schedule) != 0 || one->batch != other->batch) return false;
-    }
-    return true;
-}
-
 double qs__plan_omega(const qs_plan *plan, const qs_cluster *cluster) {
     double sum = 0;
     for (int c = 0; c < cluster->classes; c++) {

@@ -54,7 +54,6 @@ typedef struct qs__verdict {
     const char *reason;
 } qs__verdict;
 qs__verdict qs__plan_weigh(const qs__bargain *one);
-bool qs__plans_alike(const qs_plan *a, const qs_plan *b);
 /* ΣΩ over all devices; 0: nothing is lowered, or not known. */
 double qs__plan_omega(const qs_plan *plan, const qs_cluster *cluster);
 

@@ -344,11 +344,10 @@ static qs_status own_measure(measurement *one, const qs_statistics *statistics, 
 /* ---- All ranks --------------------------------------------------------------------------------------------------------------------- */
 
 enum {
-    FIGURES = 4,
-    GROUP_FIGURES = 3,
-    ALL_FIGURES = 3
-}; /* of a row: runs, error2, its standard error, overflow; of a group: operators,
-                                                              error2, sum; of all: runs, references and Σ ‖g_fp32‖² */
+    FIGURES = 4,       /* of a row: runs, error2, its standard error, overflow */
+    GROUP_FIGURES = 3, /* of a group: operators, error2, sum */
+    ALL_FIGURES = 3    /* of all: runs, references, Σ ‖g_fp32‖² */
+};
 
 /* Rows of every node in every recipe of every class, of which a rank has those that it measured; behind them groups, and what is of all. */
 static qs_status figures_gather(const measurement *one, int classes, double *figures) {

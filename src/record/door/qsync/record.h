@@ -534,6 +534,8 @@ QS_API const qs_class_plan *qs_plan_class(const qs_plan *plan, const char *name)
 /* Local batch of a rank of each class of a cluster into batch[cluster->classes]: the plan's (0, or no such class: job_batch). plan NULL:
  * the job's everywhere. QS_MISMATCH with both figures unless they sum to job_batch × ranks over all ranks. */
 QS_API qs_status qs_plan_batches(const qs_plan *plan, const qs_cluster *cluster, int64_t job_batch, int64_t *batch);
+/* The same schedules at the same batches in every class; false where a plan knows no schedules, as one by hand does. */
+QS_API bool qs_plans_alike(const qs_plan *a, const qs_plan *b);
 /* NULL when absent. After reading, "fp32" and every recipe that an operator names are there, built-in ones included. */
 QS_API const qs_recipe *qs_plan_recipe(const qs_plan *plan, const char *name);
 /* Recipe of an operator in a class plan; operators that the plan does not name run in "fp32". */
