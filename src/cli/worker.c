@@ -8,7 +8,7 @@
 #include "qsync/tuning.h"
 
 static const option_row worker_rows[] = {
-    {OPTION(worker_options, cluster, "cluster", "FILE", "device classes; without it: one rank on this machine")},
+    {OPTION(worker_options, cluster, "cluster", "FILE", "device classes; without it: this machine, by one rank (run: by all of them)")},
     {OPTION(worker_options, backend, "backend", "NAME", "device without a cluster file: cpu, ref, far or cuda"), .standard = "cpu"},
     {OPTION(worker_options, threads, "threads", "N", "threads without a cluster file"), .standard = "1", .minimum = 1},
     {OPTION(worker_options, unpinned, "no-pinning", NULL, "do not give every thread a core of its own")},

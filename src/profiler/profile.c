@@ -216,7 +216,7 @@ static void conversions_keep(void *found) {
 }
 
 /* Runs of half a batch for the noise of single operators: those asked for, or what makes up the stated part of the steps that are taken at
- * least. The program's own models cannot be opened again for them. */
+ * least. The samples of a program's own model cannot be loaded again for them. */
 static int noise_runs(const qs_profile_options *options, int plans) {
     static const double part = 0.3;
     if (options->graph || options->statistics_iterations == 0) return 0;
