@@ -11,14 +11,17 @@
 # ALLOCATION_MODELS: MODEL/DATASET/BATCH/EPOCHS/RATE ..., BATCH of a rank; ALLOCATION_EPOCHS: instead of theirs; ALLOCATION_PLANNERS;
 # ALLOCATION_LIMITS; ALLOCATION_SEEDS; ALLOCATION_ROUNDS, ALLOCATION_STEPS: of speed; ALLOCATION_PARTS; ALLOCATION_OUT: profiles and the last run
 # (run/allocation); ALLOCATION_JOB_OPTIONS: how the job is trained, for profile and plan (--optimizer adam); ALLOCATION_PROFILE_OPTIONS,
-# ALLOCATION_TRAIN_OPTIONS: more for profile and train (--train-limit 1280); ALLOCATION_EIGHTHS: other batches that a profile measures.
+# ALLOCATION_TRAIN_OPTIONS: more for profile and train (--train-limit 1280); ALLOCATION_EIGHTHS: other batches that a profile measures;
+# ALLOCATION_BACKEND (cpu): on which accuracy trains: what the formats of a plan do to a model can be seen on another device than the plan is for.
+# Seeds may train side by side: a process each, with other ALLOCATION_SEEDS.
 set -eu
 experiment=$(cd "$(dirname "$0")" && pwd)
 . "$experiment/../common.sh"
 : "${ALLOCATION_MODELS:=resnet20/fashion-mnist/128/1/0.1 resnet20/cifar10/64/6/0.1 vgg11_bn/cifar10/64/2/0.05 vgg11/cifar10/64/2/0.02}" \
     "${ALLOCATION_PLANNERS:=fp32 uniform dbs qsync}" "${ALLOCATION_LIMITS:=ample tight}" "${ALLOCATION_SEEDS:=1 2 3}" "${ALLOCATION_EPOCHS:=}" \
     "${ALLOCATION_ROUNDS:=5}" "${ALLOCATION_STEPS:=60}" "${ALLOCATION_PARTS:=plans accuracy speed}" "${ALLOCATION_OUT:=run/allocation}" \
-    "${ALLOCATION_JOB_OPTIONS:=}" "${ALLOCATION_PROFILE_OPTIONS:=}" "${ALLOCATION_TRAIN_OPTIONS:=}" "${ALLOCATION_EIGHTHS:=2 4 12 14}"
+    "${ALLOCATION_JOB_OPTIONS:=}" "${ALLOCATION_PROFILE_OPTIONS:=}" "${ALLOCATION_TRAIN_OPTIONS:=}" "${ALLOCATION_EIGHTHS:=2 4 12 14}" \
+    "${ALLOCATION_BACKEND:=cpu}"
 plans=$EXPERIMENT_RESULTS/plans
 mkdir -p "$plans" "$ALLOCATION_OUT"
 
@@ -98,23 +101,27 @@ key() {
 done_before() {
     [ -f "$EXPERIMENT_RESULTS/$1" ] && grep -qF "$(key "$2")," "$EXPERIMENT_RESULTS/$1"
 }
-add() {
+add() (
+    flock 9 # of two seeds neither loses the other's line
     {
         if [ -s "$EXPERIMENT_RESULTS/$1" ]; then cat "$EXPERIMENT_RESULTS/$1"; else echo "model,dataset,batch,epochs,rate,limit,planner,$2"; fi
         echo "$(key "$3"),$4"
     } | publish "$1"
-}
-train() { # SEED OPTIONS...
-    seed=$1
-    shift
-    rm -rf "$folder/run"
+) 9> "$ALLOCATION_OUT/lock"
+train() { # SEED BACKEND OPTIONS...: into $run
+    seed=$1 backend=$2 run=$folder/run-$1
+    shift 2
+    rm -rf "$run"
+    # What a device reserves beside the values of a model is its own matter: limits are of the one that the plan is for.
+    jq --arg backend "$backend" '.classes |= map_values(if .backend == $backend then . else .backend = $backend | .memory.limit = "100%" end)' \
+        "$plans/$name-$limit.cluster" > "$run.cluster"
     # shellcheck disable=SC2086
-    must "$folder/log" launch 2 train --cluster "$plans/$name-$limit.cluster" --plan "$plan" --epochs "$epochs" --rate "$rate" --seed "$seed" \
-        --out "$folder/run" $ALLOCATION_TRAIN_OPTIONS "$@"
+    must "$run.log" launch 2 train --cluster "$run.cluster" --plan "$plan" --epochs "$epochs" --rate "$rate" --seed "$seed" \
+        --out "$run" $ALLOCATION_TRAIN_OPTIONS "$@"
 }
 from_run() { # PROGRAM (jq) over the run's result, audit and plan
-    jq -nr --argjson batch "$batch" --slurpfile result "$folder/run/result.json" --slurpfile audit "$folder/run/audit.json" --slurpfile plan "$plan" \
-        --slurpfile lines "$folder/run/metrics.jsonl" '
+    jq -nr --argjson batch "$batch" --slurpfile result "$run/result.json" --slurpfile audit "$run/audit.json" --slurpfile plan "$plan" \
+        --slurpfile lines "$run/metrics.jsonl" '
         ($lines | map(select(.type == "epoch"))) as $epochs |
         def class($name): $plan[0].classes[$name];
         def rank($name): $audit[0].ranks[] | select(.class == $name);
@@ -147,7 +154,7 @@ accuracy_once() { # SEED
         return 0
     fi
     echo "allocation: accuracy of $model, $dataset, $limit, $planner, seed $1" >&2
-    train "$1"
+    train "$1" "$ALLOCATION_BACKEND"
     # shellcheck disable=SC2016
     add accuracy.csv $columns "$1" "$(from_run '
         [$result[0].test_accuracy, ([$plan[0].classes[].predicted.sum_omega] | add), (class("big").batch // $batch), (class("weak").batch // $batch),
@@ -159,7 +166,7 @@ speed_once() { # ROUND
     done_before speed.csv "$1" && return 0
     [ -s "$plan" ] || return 0
     echo "allocation: speed of $model, $dataset, $limit, $planner, round $1" >&2
-    train "$1" --max-steps "$ALLOCATION_STEPS" --test-limit 64
+    train "$1" cpu --max-steps "$ALLOCATION_STEPS" --test-limit 64
     # shellcheck disable=SC2016
     add speed.csv round,samples_per_second,iteration_us,predicted_iteration_us,big_waiting_us,weak_waiting_us,weak_rss_bytes "$1" "$(from_run '
         [2 * $batch / $result[0].iteration_us * 1e6, $result[0].iteration_us, $result[0].predicted_iteration_us,
@@ -169,17 +176,18 @@ speed_once() { # ROUND
 
 # ---- Tables
 
-table_make() { # in the middle of a loop over the same variables
-    (
+table_make() ( # in the middle of a loop over the same variables
+    flock 9
+    {
         echo "model,dataset,batch,limit,planner,limit_bytes,fits"
         every plan_row
-    ) > "$ALLOCATION_OUT/plans.csv"
+    } > "$ALLOCATION_OUT/plans.csv"
     for table in accuracy speed; do
         cat "$EXPERIMENT_RESULTS/$table.csv" > "$ALLOCATION_OUT/$table.csv" 2> /dev/null || true
     done
     jq -nr -L experiments --rawfile plans "$ALLOCATION_OUT/plans.csv" --rawfile accuracy "$ALLOCATION_OUT/accuracy.csv" \
         --rawfile speed "$ALLOCATION_OUT/speed.csv" -f experiments/allocation/table.jq | publish table.md
-}
+) 9> "$ALLOCATION_OUT/lock"
 plan_row() {
     [ -f "$plan" ] || return 0
     fits=false

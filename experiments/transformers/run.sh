@@ -12,7 +12,7 @@
 # begin with (minilm/model.safetensors of QSYNC_DATA, or of the cache that continuous integration fills); TRANSFORMERS_TASKS: of finetune
 # (sst2 ag_news squad); TRANSFORMERS_TRAIN_OPTIONS: more for every training (--max-steps 4).
 # FINETUNE_PARTS (plans accuracy speed); FINETUNE_ROUNDS (2), FINETUNE_STEPS (12): of speed; FINETUNE_SST2, FINETUNE_AG_NEWS, FINETUNE_SQUAD: DATASET BATCH-OF-A-RANK SAMPLES
-# TEST-SAMPLES EPOCHS RATE; FINETUNE_PLANNERS, FINETUNE_LIMITS. VIT_MODEL, VIT_BATCH, VIT_EPOCHS, VIT_SAMPLES, VIT_RATE, VIT_NORMS;
+# TEST-SAMPLES EPOCHS RATE (0 samples: all; the first of squad are all of one article); FINETUNE_PLANNERS, FINETUNE_LIMITS. VIT_MODEL, VIT_BATCH, VIT_EPOCHS, VIT_SAMPLES, VIT_RATE, VIT_NORMS;
 # DECODER_MODEL, DECODER_BATCH, DECODER_SAMPLES, DECODER_EPOCHS, DECODER_RATE, DECODER_SETS, DECODER_NORMS; FORMATS (NAME=RECIPE ...).
 # DEMOTE_RATIOS, DEMOTE_SEEDS, DEMOTE_SST2: as FINETUNE_SST2.
 set -eu
@@ -21,7 +21,7 @@ experiment=$(cd "$(dirname "$0")" && pwd)
 : "${TRANSFORMERS_SEEDS:=1 2 3}" "${TRANSFORMERS_OUT:=run/transformers}" "${TRANSFORMERS_LANES:=2}" "${TRANSFORMERS_TRAIN_OPTIONS:=}" \
     "${TRANSFORMERS_TASKS:=sst2 ag_news squad}" "${TRANSFORMERS_WEIGHTS:=$QSYNC_DATA/minilm/model.safetensors}" \
     "${FINETUNE_SST2:=sst2:length=32 16 3072 872 1 2e-4}" "${FINETUNE_AG_NEWS:=ag_news:length=64 16 1280 1000 1 2e-4}" \
-    "${FINETUNE_SQUAD:=squad:length=160 8 4096 800 1 3e-4}" "${FINETUNE_PLANNERS:=fp32 uniform dbs qsync}" "${FINETUNE_LIMITS:=ample tight}" \
+    "${FINETUNE_SQUAD:=squad:length=160 8 0 3200 1 3e-4}" "${FINETUNE_PLANNERS:=fp32 uniform dbs qsync}" "${FINETUNE_LIMITS:=ample tight}" \
     "${FINETUNE_PARTS:=plans accuracy speed}" "${FINETUNE_ROUNDS:=2}" "${FINETUNE_STEPS:=12}" \
     "${VIT_MODEL:=vit:layers=4,hidden=128,heads=4,inner=256,patch=8,dropout=0}" "${VIT_BATCH:=32}" "${VIT_EPOCHS:=3}" "${VIT_SAMPLES:=20000}" \
     "${VIT_RATE:=1e-3}" "${DECODER_MODEL:=gpt2:layers=4,hidden=128,heads=4,inner=512,vocab=256,dropout=0}" "${DECODER_BATCH:=8}" \
@@ -60,8 +60,6 @@ finetune_call() { # PARTS SEEDS TASK...: experiments/allocation, a task at a tim
         set -- $setting
         [ $# -eq 6 ] || { echo "transformers: $task: must be DATASET BATCH SAMPLES TEST-SAMPLES EPOCHS RATE" >&2; exit 2; }
         entries="$entries minilm/$1/$2/$5/$6" limits="$rates --train-limit $3 --test-limit $4"
-        # The first samples of squad are all of one article: steps are counted instead, over samples of all of them.
-        [ "$task" != squad ] || limits="--schedule constant --warmup-steps 6 --max-steps $(($3 / $2 / 2)) --test-limit $4"
     done
     mkdir -p "$EXPERIMENT_RESULTS/finetune"
     EXPERIMENT_RESULTS=$EXPERIMENT_RESULTS/finetune ALLOCATION_MODELS=$entries ALLOCATION_PARTS=$parts ALLOCATION_SEEDS=$seeds \
