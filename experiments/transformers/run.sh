@@ -21,7 +21,7 @@ experiment=$(cd "$(dirname "$0")" && pwd)
 : "${TRANSFORMERS_SEEDS:=1 2 3}" "${TRANSFORMERS_OUT:=run/transformers}" "${TRANSFORMERS_LANES:=2}" "${TRANSFORMERS_TRAIN_OPTIONS:=}" \
     "${TRANSFORMERS_TASKS:=sst2 ag_news squad}" "${TRANSFORMERS_WEIGHTS:=$QSYNC_DATA/minilm/model.safetensors}" \
     "${FINETUNE_SST2:=sst2:length=32 16 3072 872 1 2e-4}" "${FINETUNE_AG_NEWS:=ag_news:length=64 16 1280 1000 1 2e-4}" \
-    "${FINETUNE_SQUAD:=squad:length=160 8 0 3200 1 3e-4}" "${FINETUNE_PLANNERS:=fp32 uniform dbs qsync}" "${FINETUNE_LIMITS:=ample tight}" \
+    "${FINETUNE_SQUAD:=squad:length=160 8 0 1600 1 3e-4}" "${FINETUNE_PLANNERS:=fp32 uniform dbs qsync}" "${FINETUNE_LIMITS:=ample tight}" \
     "${FINETUNE_PARTS:=plans accuracy speed}" "${FINETUNE_ROUNDS:=2}" "${FINETUNE_STEPS:=12}" \
     "${VIT_MODEL:=vit:layers=4,hidden=128,heads=4,inner=256,patch=8,dropout=0}" "${VIT_BATCH:=32}" "${VIT_EPOCHS:=3}" "${VIT_SAMPLES:=20000}" \
     "${VIT_RATE:=1e-3}" "${DECODER_MODEL:=gpt2:layers=4,hidden=128,heads=4,inner=512,vocab=256,dropout=0}" "${DECODER_BATCH:=8}" \
