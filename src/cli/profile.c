@@ -153,6 +153,11 @@ static void class_print(const qs_class_profile *one) {
                "(mean), %s (worst)\n",
                one->quality.plans, one->quality.steps, percent_text(one->quality.disturbed), percent_text(one->quality.closure_mean),
                percent_text(one->quality.closure_worst));
+    if (one->quality.kernels > 0)
+        printf("             what kernels take of a step is known to %s (95 %%)", percent_text(one->quality.kernels));
+    if (one->quality.kernels > 0 && one->quality.budget_s > 0)
+        printf(", in %s of %s", time_text(1e6 * one->quality.seconds), time_text(1e6 * one->quality.budget_s));
+    if (one->quality.kernels > 0) printf("\n");
 }
 
 static void collective_print(const qs_collective_cost *row) {
@@ -253,6 +258,9 @@ static qs_status batches_read(const char *text, int64_t own, qs_profile_options 
 }
 
 static const option_row option_rows[] = {
+    {OPTION(profile_work, options.minutes, "minutes", "M",
+            "for all of it: what is left beside fixed parts goes where plans are least certain; 0: no limit, --repetitions say"),
+     .usual = "by the model, 2 at most; with --repetitions 0"},
     {OPTION(profile_work, options.repetitions, "repetitions", "N", "timed steps per measured plan, at least"), .standard = "8",
      .minimum = 2},
     {OPTION(profile_work, context, "kernels", "WHERE", "kernels timed in steps, or by themselves: cold or hot, to see what that is worth"),
@@ -306,12 +314,14 @@ static qs_status work_read(profile_work *work, int argc, char **argv, bool *done
     int first = 0;
     option_table table = {0};
     qs_profile_options_default(options);
+    options->minutes = -1;
     job_options_start(&work->job);
     worker_options_add(&work->where, "profile", &work->job.job, &table);
     job_options_add(&work->job, &table, JOB_STEP | JOB_SET | JOB_LENGTHS | JOB_FOLDER);
     OPTIONS_ADD(&table, option_rows, work);
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, done));
     if (*done) return QS_OK;
+    if (option_given(&table, "repetitions") && !option_given(&table, "minutes")) options->minutes = 0;
     if (work->weights && !option_given(&table, "statistics-iterations")) options->statistics_iterations = 0;
     QS_TRY(context_read(work));
     work->where.class_name = work->class_name;

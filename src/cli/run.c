@@ -101,13 +101,14 @@ static void profile_options(const run_work *work, qs_profile_options *out) {
     qs_profile_options_default(out);
     profile_options_begin(&work->job, work->here, profile_progress, out);
     out->repetitions = work->repetitions;
+    out->minutes = work->minutes;
     out->statistics_iterations = work->statistics_iterations;
     out->conversion_seconds = work->conversion_seconds;
 }
 
 /* What a profile depends on: the job as far as a step depends on it, the cluster, how it is measured, and every rank's device. */
 static uint64_t profile_key(const run_work *work, const char *devices, int64_t bytes) {
-    const double how[] = {work->repetitions, work->statistics_iterations, work->conversion_seconds};
+    const double how[] = {work->repetitions, work->minutes, work->statistics_iterations, work->conversion_seconds};
     qs_job job = work->job.job, standard;
     char signature[32];
     qs_job_default(&standard);
@@ -430,6 +431,8 @@ static const option_row option_rows[] = {
     {OPTION(run_work, options.lower_training, "lower-training", NULL,
             "training classes may be lowered too; without --cluster they always may")},
     {OPTION(run_work, rounds, "rounds", "N", "plans that are verified at most, before uniform is taken; 0: none is"), .standard = "3"},
+    {OPTION(run_work, minutes, "minutes", "M", "of the profile, as profile takes it; 0: no limit"),
+     .usual = "by the model, 2 at most; with --repetitions 0"},
     {OPTION(run_work, repetitions, "repetitions", "N", "of the profile: timed steps per measured plan, at least"), .standard = "8",
      .minimum = 2},
     {OPTION(run_work, statistics_iterations, "statistics-iterations", "N", "of the profile: iterations behind the statistics"),
@@ -457,6 +460,7 @@ static qs_status work_read(run_work *work, int argc, char **argv, bool *done) {
     int first = 0, stage = 0;
     option_table table = {0};
     qs_plan_options_default(&work->options);
+    work->minutes = -1;
     job_options_start(&work->job);
     worker_options_add(&work->where, "run", &work->job.job, &table);
     work->where.everybody = true;
@@ -464,6 +468,7 @@ static qs_status work_read(run_work *work, int argc, char **argv, bool *done) {
     OPTIONS_ADD(&table, option_rows, work);
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, done));
     if (*done) return QS_OK;
+    if (option_given(&table, "repetitions") && !option_given(&table, "minutes")) work->minutes = 0;
     while (stage < STAGES && strcmp(stages[stage].name, work->last) != 0)
         stage++;
     if (stage == STAGES) return qs_fail(QS_USAGE, "--until %s: there are profile, plan, verify, train, evaluate", work->last);

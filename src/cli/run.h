@@ -28,7 +28,7 @@ typedef struct run_work {
     const char *planner, *folder, *last;
     char *path[FILES];
     int repetitions, statistics_iterations, rounds;
-    double conversion_seconds;
+    double conversion_seconds, minutes;
     int64_t training_limit, test_limit;
     bool json, fresh, accept_noise;
     const worker *here;

@@ -215,15 +215,6 @@ static void conversions_keep(void *found) {
     qs__resume_save(found, QS__STAGE_PLANS);
 }
 
-/* Runs of half a batch for the noise of single operators: those asked for, or what makes up the stated part of the steps that are taken at
- * least. The samples of a program's own model cannot be loaded again for them. */
-static int noise_runs(const qs_profile_options *options, int plans) {
-    static const double part = 0.3;
-    if (options->graph || options->statistics_iterations == 0) return 0;
-    if (options->noise_runs >= 0) return options->noise_runs;
-    return (int)(part * (2.0 * plans * options->repetitions + options->statistics_iterations));
-}
-
 /* Each stage that no earlier run has finished. */
 static qs_status stages_run(const qs__setting *setting, const qs__mixes *mixes, qs__found *found) {
     qs__stage done;
@@ -243,7 +234,7 @@ static qs_status stages_run(const qs__setting *setting, const qs__mixes *mixes, 
         qs__resume_save(found, QS__STAGE_COLLECTIVES);
     }
     if (done < QS__STAGE_STATISTICS) {
-        QS_TRY(qs__statistics_measure(setting, noise_runs(setting->options, found->figures->quality.plans), &found->all->statistics));
+        QS_TRY(qs__statistics_measure(setting, qs__noise_runs(setting->options, found->figures->quality.plans), &found->all->statistics));
         qs__resume_save(found, QS__STAGE_STATISTICS);
     }
     return QS_OK;
@@ -283,6 +274,7 @@ static qs_status measure(qs__setting *setting, qs_profile *mine, qs_profile *all
     QS_GOTO(qs_comm_agree(comm, qs__class_fill(setting, &memory, &mixes, &cases, &figures, mine->class_)));
     QS_GOTO(qs_comm_agree(comm, qs__batches_fill(setting, &memory, &mixes, &cases, &others, mine->class_, all)));
     QS_GOTO(qs_comm_agree(comm, qs__lengths_fill(setting, &memory, &shorter, mine->class_, all)));
+    mine->class_->quality.seconds = qs_clock() - setting->begin;
     conditions_end(&start, setting->options->pinned, qs_comm_library(comm), &mine->class_->conditions);
     QS_GOTO(conditions_agree(setting, &mine->class_->conditions));
     QS_GOTO(classes_merge(setting, mine, all));
@@ -301,7 +293,7 @@ done:
 }
 
 qs_status qs_profile_measure(const qs_profile_options *options, qs_device *device, qs_comm *comm, qs_profile *out) {
-    qs__setting setting = {.options = options, .device = device, .comm = comm};
+    qs__setting setting = {.options = options, .device = device, .comm = comm, .begin = qs_clock()};
     qs_profile mine = {0}, all = {0};
     const qs_status status = measure(&setting, &mine, &all);
     qs__setting_release(&setting);

@@ -39,11 +39,11 @@ static qs_status signature_of(const qs__found *found, uint64_t *out) {
     uint64_t checks = 0;
     qs_device_describe(setting->device, &info);
     QS_TRY(checks_hash(options, &checks));
-    QS_TRY(qs_format_text(&text, "%s %s %s %s %s %s %s %d %d %d %d %d %a %d %d %zu %" PRIx64,
+    QS_TRY(qs_format_text(&text, "%s %s %s %s %s %s %s %d %d %d %d %d %a %a %d %d %zu %" PRIx64,
                           qs_cluster_signature(options->cluster, cluster), qs_job_signature(setting->job, job),
                           qs_graph_signature(setting->graph, graph), info.cpu, info.isa, info.library, __VERSION__, info.threads,
                           options->repetitions, (int)options->context, options->statistics_iterations, options->noise_runs,
-                          options->conversion_seconds, setting->rank, found->cases->count, sizeof(qs_quality), checks));
+                          options->conversion_seconds, options->minutes, setting->rank, found->cases->count, sizeof(qs_quality), checks));
     *out = qs_hash(text, strlen(text), 0);
     free(text);
     return QS_OK;
@@ -120,6 +120,7 @@ static qs_status entry_walk(walk *one, qs__entry *entry) {
     QS_TRY(samples_walk(one, "conversion_us", &entry->conversion_us));
     for (int i = 0; i < QS__CACHES; i++)
         QS_TRY(samples_walk(one, "cold", &entry->cold[i]));
+    QS_TRY(samples_walk(one, "half_us", &entry->half_us));
     return samples_walk(one, "alone", &entry->alone);
 }
 
@@ -146,7 +147,7 @@ static void state_drop(qs__found *found) {
     found->kinds_done = 0;
     for (int i = 0; i < found->cases->count; i++) {
         qs__entry *entry = &found->cases->entry[i];
-        entry->kernel_us.count = entry->conversion_us.count = entry->alone.count = 0;
+        entry->kernel_us.count = entry->conversion_us.count = entry->half_us.count = entry->alone.count = 0;
         for (int c = 0; c < QS__CACHES; c++)
             entry->cold[c].count = 0;
     }

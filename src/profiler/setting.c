@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Plans, the part of the work below `plans`, take most of the time, and they alone are measured anew for each other batch. */
-static const double plans = 0.45, their_time = 0.75;
+/* Plans, the part of the work below `plans_share`, take most of the time, and they alone are measured anew for each other batch. */
+static const double plans_share = 0.45, their_time = 0.75;
 
 void qs__progress(const qs__setting *setting, double fraction, const char *what) {
     char text[128];
     if (setting->rank > 0 || !setting->options->progress) return;
-    fraction = fraction < plans ? fraction * their_time / plans : 1 - (1 - fraction) * (1 - their_time) / (1 - plans);
+    fraction = fraction < plans_share ? fraction * their_time / plans_share : 1 - (1 - fraction) * (1 - their_time) / (1 - plans_share);
     snprintf(text, sizeof text, "%s%s", what, setting->part);
     setting->options->progress(setting->options->progress_context, text, setting->part_from + setting->part_share * fraction);
 }
@@ -39,6 +39,53 @@ qs_status qs__training_step(const qs__setting *setting, qs_executor *executor, i
     return qs_executor_run(executor, &one);
 }
 
+/* ---- Time -------------------------------------------------------------------------------------------------------------------------- */
+
+/* Where nobody says how long: what is there for every model, and so many steps a plan; a model whose steps are long is done with fewer. */
+static const double usual_s = 20, usual_steps = 16, usual_most_s = 120;
+/* Of a stated time, for fits of conversions; what messages take with several ranks, and what is left to do at the end. */
+static const double conversions_part = 0.15, messages_s = 4, end_s = 2;
+/* A step of half a batch takes more than half of one, and their programs have to be made. */
+static const double half_batch = 0.75;
+/* What a kind of conversion takes beyond its time: its first sizes, and its last sweep. */
+static const double conversions_over = 1.4;
+
+double qs__budget_seconds(const qs__setting *setting, int plans, double step_s) {
+    const double minutes = setting->options->minutes;
+    return minutes < 0 ? fmin(usual_s + usual_steps * plans * step_s, usual_most_s) : 60 * minutes;
+}
+
+double qs__conversion_seconds(const qs__setting *setting) {
+    const double asked = setting->options->conversion_seconds, minutes = setting->options->minutes;
+    return minutes > 0 ? fmin(asked, conversions_part * 60 * minutes) : asked;
+}
+
+/* Runs of half a batch for the noise of single operators: those asked for, or what makes up the stated part of the steps that are taken at
+ * least. The samples of a program's own model cannot be loaded again for them. */
+int qs__noise_runs(const qs_profile_options *options, int plans) {
+    static const double part = 0.3;
+    if (options->graph || options->statistics_iterations == 0) return 0;
+    if (options->noise_runs >= 0) return options->noise_runs;
+    const int steps = options->minutes != 0 && options->repetitions > QS__LEAST_STEPS ? QS__LEAST_STEPS : options->repetitions;
+    return (int)(part * (2.0 * plans * steps + options->statistics_iterations));
+}
+
+/* What comes behind the job's own plans, other batches and lengths apart: while ranks wait, conversions, messages, statistics. */
+static double later_seconds(const qs__setting *setting, int plans, double step_s) {
+    const qs_profile_options *options = setting->options;
+    const double halves = options->statistics_iterations + qs__noise_runs(options, plans), turns = qs_comm_local_size(setting->comm);
+    const double messages = setting->ranks > 1 ? messages_s + turns * 4 * (setting->recipes + 3) * step_s : 0;
+    return conversions_over * qs__conversion_seconds(setting) + messages + half_batch * halves * step_s + end_s;
+}
+
+double qs__plans_until(const qs__setting *setting, int plans, double step_s) {
+    const double later = setting->part[0] ? 0 : later_seconds(setting, plans, step_s), now = qs_clock();
+    const double left = setting->begin + qs__budget_seconds(setting, plans, step_s) - later - now;
+    return now + left / (setting->options->minutes > 0 ? setting->parts_left : 1);
+}
+
+/* ---- Opening ----------------------------------------------------------------------------------------------------------------------- */
+
 static qs_status batches_check(const qs_profile_options *options) {
     if (options->batches < 0 || options->batches > QS_PROFILE_BATCHES)
         return qs_fail(QS_USAGE, "%d other batches: at most %d can be measured", options->batches, QS_PROFILE_BATCHES);
@@ -59,6 +106,8 @@ static qs_status options_check(const qs__setting *setting) {
     if (options->job->lengths.count > 1 && options->batches + options->checks > 0)
         return qs_fail(QS_UNSUPPORTED, "%d lengths with other batches or checks of plans: both are measured at one length",
                        options->job->lengths.count);
+    if (!(options->minutes >= 0 || options->minutes == -1) || options->minutes > 1e6)
+        return qs_fail(QS_USAGE, "%g minutes: at least 0, which is no limit, or -1: by the model", options->minutes);
     if (options->repetitions < 2) return qs_fail(QS_USAGE, "repetitions %d: a median needs at least 2", options->repetitions);
     if (options->statistics_iterations < 0)
         return qs_fail(QS_USAGE, "statistics iterations %d: at least 0", options->statistics_iterations);
@@ -112,6 +161,7 @@ qs_status qs__setting_open(qs__setting *setting) {
     setting->ranks = qs_comm_size(setting->comm);
     const int shorter = options->job->lengths.count > 1 ? options->job->lengths.count - 1 : 0;
     setting->part_share = 1 / (1 + (options->batches + shorter) * their_time);
+    setting->parts_left = 1 + options->batches + shorter;
     QS_TRY(options_check(setting));
     setting->class_ = &options->cluster->class_[qs_cluster_class_of(options->cluster, setting->rank)];
     setting->graph = options->graph ? options->graph : setting->opened;
@@ -133,12 +183,19 @@ void qs__setting_release(qs__setting *setting) {
     free(setting->indices);
 }
 
+/* A stated time is for all parts together; else each has its own. */
+static void part_begin(qs__setting *part, int parts_left) {
+    part->parts_left = parts_left;
+    if (part->options->minutes < 0) part->begin = qs_clock();
+}
+
 qs_status qs__setting_at_batch(const qs__setting *from, const qs_profile_options *options, const qs_job *job, int index, qs__setting *out) {
     const int batches = from->options->batches;
     *out = *from;
     out->options = options;
     out->job = job;
     out->indices = NULL;
+    part_begin(out, batches - index);
     out->part_share = 1 / (1 + batches * their_time);
     out->part_from = out->part_share * (1 + index * their_time);
     snprintf(out->part, sizeof out->part, " at batch %lld (%d of %d)", (long long)job->batch, index + 1, batches);
@@ -151,6 +208,7 @@ qs_status qs__setting_at_length(const qs__setting *from, int index, qs__setting 
     const int32_t *length = from->training.length;
     *out = *from;
     out->graph = from->lengths.graph[index];
+    part_begin(out, lengths->count - 1 - index);
     out->indices = out->order = NULL;
     out->ordered = 0;
     out->part_from = out->part_share * (1 + index * their_time);

@@ -7,6 +7,8 @@
 #include "qsync/profiler.h"
 
 enum { QS__MOST_RECIPES = QS_MAX_FORMATS };
+/* Steps of every plan, however little time there is: the fewest whose order statistics hold a median with 95 %. */
+enum { QS__LEAST_STEPS = 6 };
 
 typedef struct qs__setting {
     const qs_profile_options *options;
@@ -25,6 +27,8 @@ typedef struct qs__setting {
     int64_t *order, ordered;      /* (ordered) permutation of the training samples, or of those of the length at hand */
     int64_t *indices;             /* (batch) scratch of qs__batch_fill */
     double data_bytes;            /* that the process grew by when it read its sample sets; what the heap rounds up included */
+    double begin;                 /* clock, when measuring began; of a part that has time of its own, when that did */
+    int parts_left;               /* this one, and other batches or lengths that are still to come */
     char part[64];                /* " at batch 96 (1 of 2)": what other batches than the job's add to what is told */
     double part_from, part_share; /* of the whole work */
 } qs__setting;
@@ -38,6 +42,13 @@ qs_status qs__setting_at_batch(const qs__setting *from, const qs_profile_options
 /* The same at one of the shorter lengths, with samples that are padded to it, or with shorter ones where there are none; QS_USAGE: there
  * are no such either. `indices` and `order` are its own. */
 qs_status qs__setting_at_length(const qs__setting *from, int index, qs__setting *out);
+/* Seconds for all of a measurement, by options->minutes, with so many plans; step_s: what a step takes in the highest precision. 0: no
+ * limit. */
+double qs__budget_seconds(const qs__setting *setting, int plans, double step_s);
+/* By the clock: when so many plans have had their part of it. */
+double qs__plans_until(const qs__setting *setting, int plans, double step_s);
+double qs__conversion_seconds(const qs__setting *setting);
+int qs__noise_runs(const qs_profile_options *options, int plans);
 /* Tells rank 0's caller how far things are; fraction of this setting's own work. */
 void qs__progress(const qs__setting *setting, double fraction, const char *what);
 /* Fills inputs and target of an executor with the samples of (step, rank); `batch` samples a rank. */

@@ -32,6 +32,15 @@ fi
 profile --recipes int4:hadamar --out "$work/none.json"
 [ $? -eq 2 ] || fail "a recipe that there is not was taken"
 
+# A stated time: what was given, what it took and what that bought stand in the profile; --repetitions alone states none.
+jq -e '.classes.single.quality | (has("budget_s") | not) and .seconds > 0 and .kernels > 0' "$one" > "$work/out" || fail "a time that nobody stated"
+profile --minutes 0.02 --out "$work/short.json" || { cat "$work/err"; fail "profile --minutes"; }
+grep -q 'what kernels take of a step is known to .* in .* of 1.2' "$work/out" || { cat "$work/out"; fail "the summary does not say what the time bought"; }
+jq -e '.classes.single | .quality.budget_s == 1.2 and ([.kernels[] | select(.us.confidence > 0)] | length) > 10' "$work/short.json" > "$work/out" ||
+    fail "the profile does not say what its time was and what it bought"
+"$QSYNC" profile $job --minutes -1 --out "$work/none.json" > "$work/out" 2> "$work/err"
+[ $? -eq 2 ] || fail "less than no time was taken"
+
 # Interrupted after the first stage: exit code 75, the way out is told, the same command goes on.
 "$QSYNC" profile $job --out "$work/two.json" > "$work/out" 2> "$work/err" &
 process=$!

@@ -122,6 +122,34 @@ static void progress_goes_up_to_one(void **state) {
     bench_close(&b);
 }
 
+/* A time that is over at once: every plan has the steps that it must have. One that is not: measuring ends by itself where kernels are
+ * known, or with the last round. Both say how well that is, of all and of every row. */
+static void a_stated_time_is_kept_to(void **state) {
+    static const double minutes[] = {1e-6, 5};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        bench b;
+        bench_open(&b, NULL, "ref", "mlp:width=0.125", 4);
+        b.options.minutes = minutes[i];
+        assert_ok(qs_profile_measure(&b.options, b.device, b.comm, &b.profile));
+        const qs_class_profile *one = &b.profile.class_[0];
+        const qs_quality *quality = &one->quality;
+        assert_true(fabs(quality->budget_s - 60 * minutes[i]) < 1e-9 && quality->seconds > 0 && quality->seconds < 300);
+        /* rounds that were disturbed, at most every second one, are left out */
+        assert_true(quality->steps >= 2 && quality->steps <= 6);
+        assert_true(quality->kernels > 0 && quality->kernels <= 1 && quality->confidence >= quality->kernels / 2);
+        int known = 0;
+        for (int k = 0; k < one->kernels; k++) {
+            assert_true(one->kernel[k].confidence >= 0 && one->kernel[k].confidence <= 1);
+            known += one->kernel[k].confidence > 0;
+        }
+        assert_true(known > 0);
+        mixes_predict(&b);
+        text_round_trips(&b.profile);
+        bench_close(&b);
+    }
+}
+
 static void wrong_options_are_refused(void **state) {
     bench b;
     (void)state;
@@ -129,6 +157,9 @@ static void wrong_options_are_refused(void **state) {
     b.options.repetitions = 1;
     assert_refused(qs_profile_measure(&b.options, b.device, b.comm, &b.profile), QS_USAGE, "repetitions 1");
     b.options.repetitions = 2;
+    b.options.minutes = -2;
+    assert_refused(qs_profile_measure(&b.options, b.device, b.comm, &b.profile), QS_USAGE, "-2 minutes");
+    b.options.minutes = 0;
     b.options.statistics_iterations = -1;
     assert_refused(qs_profile_measure(&b.options, b.device, b.comm, &b.profile), QS_USAGE, "statistics iterations -1");
     b.options.statistics_iterations = 0;
@@ -137,4 +168,4 @@ static void wrong_options_are_refused(void **state) {
     bench_close(&b);
 }
 
-TEST_MAIN(mlp_on_ref, residual_net_on_cpu, progress_goes_up_to_one, wrong_options_are_refused)
+TEST_MAIN(mlp_on_ref, residual_net_on_cpu, progress_goes_up_to_one, a_stated_time_is_kept_to, wrong_options_are_refused)

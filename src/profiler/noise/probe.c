@@ -83,7 +83,9 @@ qs_status qs__probe_program(qs__probe *probe) {
     QS_TRY(qs_memory_fill(qs_device_queue(probe->device, QS_QUEUE_KERNELS), qs_location_of(probe->memory, 0), 0,
                           probe->schedule->persistent_bytes));
     QS_TRY(qs_executor_create(probe->schedule, probe->device, probe->self, probe->memory, &probe->executor));
-    QS_TRY(qs_executor_initialize(probe->executor, probe->graph, probe->job.seed));
+    if (probe->schedule->running >= 0)
+        QS_TRY(qs_executor_write(probe->executor, probe->schedule->running, 0,
+                                 (size_t)probe->graph->statistics_elements * sizeof *probe->statistics, probe->statistics));
     return qs__probe_weights_set(probe, 0, probe->graph->trained_elements, probe->weights);
 }
 
@@ -100,7 +102,6 @@ static qs_status data_load(qs__probe *probe, const char *data_folder) {
 /* All operators in fp32, the weights as the seed says. Dropout is switched off. */
 static qs_status model_start(qs__probe *probe) {
     qs_graph *graph = probe->graph;
-    float *statistics = NULL;
     QS_TRY(qs_recipe_builtin("fp32", &probe->fp32));
     QS_TRY(qs_allocate((size_t)graph->nodes, sizeof *probe->recipe, &probe->recipe));
     for (int n = graph->samples.inputs; n < graph->nodes; n++) {
@@ -109,9 +110,8 @@ static qs_status model_start(qs__probe *probe) {
     }
     QS_TRY(qs_allocate((size_t)graph->trained_elements, sizeof *probe->weights, &probe->weights));
     QS_TRY(qs_allocate((size_t)graph->trained_elements, sizeof *probe->gradient, &probe->gradient));
-    QS_TRY(qs_allocate((size_t)graph->statistics_elements, sizeof *statistics, &statistics));
-    qs_graph_initialize(graph, probe->job.seed, probe->weights, statistics);
-    free(statistics);
+    QS_TRY(qs_allocate((size_t)graph->statistics_elements, sizeof *probe->statistics, &probe->statistics));
+    qs_graph_initialize(graph, probe->job.seed, probe->weights, probe->statistics);
     return QS_OK;
 }
 
@@ -167,6 +167,7 @@ void qs__probe_release(qs__probe *probe) {
     free(probe->indices);
     free(probe->recipe);
     free(probe->weights);
+    free(probe->statistics);
     free(probe->gradient);
     *probe = (qs__probe){0};
 }

@@ -20,6 +20,7 @@ typedef struct qs__probe {
     qs_recipe fp32;
     const qs_recipe **recipe; /* (nodes) of the next program; all fp32 at first */
     float *weights;           /* (trained elements) as the training left them */
+    float *statistics;        /* (statistics elements) running ones, as every program begins with */
     float *gradient;          /* (trained elements) of the last run */
     qs_memory *memory;
     qs_schedule *schedule; /* the program at hand */

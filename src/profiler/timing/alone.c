@@ -179,7 +179,7 @@ done:
 static void contexts_forget(const qs__setting *setting, qs__cases *cases) {
     for (int i = 0; i < cases->count && setting->options->context != QS_CONTEXT_STEPS; i++) {
         qs__entry *entry = &cases->entry[i];
-        entry->kernel_us.count = 0;
+        entry->kernel_us.count = entry->half_us.count = 0;
         for (int c = 0; c < QS__CACHES; c++)
             entry->cold[c].count = 0;
     }

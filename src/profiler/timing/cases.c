@@ -67,6 +67,7 @@ void qs__cases_release(qs__cases *cases) {
         free(cases->entry[i].conversion_us.value);
         for (int c = 0; c < QS__CACHES; c++)
             free(cases->entry[i].cold[c].value);
+        free(cases->entry[i].half_us.value);
         free(cases->entry[i].alone.value);
     }
     free(cases->entry);

@@ -334,7 +334,7 @@ qs_status qs__conversions_measure(const qs__setting *setting, const qs__cases *c
     while (*kinds_done < (int)rounds) {
         const int i = *kinds_done;
         qs__progress(setting, 0.47 + 0.18 * i / rounds, "conversions");
-        QS_GOTO(turns_run(setting, &kinds, here, i, setting->options->conversion_seconds / rounds, out->conversion + i));
+        QS_GOTO(turns_run(setting, &kinds, here, i, qs__conversion_seconds(setting) / rounds, out->conversion + i));
         if (i < kinds.count) out->conversions = i + 1;
         *kinds_done = i + 1;
         if (i + 1 < (int)rounds) kind_done(context);

@@ -95,6 +95,14 @@ void qs__cold_fill(const qs__cases *cases, qs_class_profile *out) {
 
 /* ---- A case's row -------------------------------------------------------------------------------------------------------------------- */
 
+/* Of the sum over all places: what plans are off by is their own. */
+static double half_width(const qs__samples *half_us) {
+    double squares = 0;
+    for (int i = 0; i < half_us->count; i++)
+        squares += half_us->value[i] * half_us->value[i];
+    return sqrt(squares);
+}
+
 /* The times of a case. Works on a copy: every value belongs to the cold bytes of its place. */
 static qs_status row_times(const qs__entry *entry, qs_kernel_cost *out) {
     const qs__samples *samples = entry->as_kernel ? &entry->kernel_us : &entry->conversion_us;
@@ -108,6 +116,7 @@ static qs_status row_times(const qs__entry *entry, qs_kernel_cost *out) {
     out->us_high = us.high;
     out->samples = samples->count;
     out->us_alone = out->us * qs__mean_of(&entry->alone);
+    if (entry->as_kernel && out->us > 0) out->confidence = fmin(half_width(&entry->half_us) / samples->count / out->us, 1);
     return QS_OK;
 }
 

@@ -59,6 +59,14 @@ static int left_out(int count) {
     return r;
 }
 
+double qs__half_width_of(int count, double *value) {
+    const int out = left_out(count) > 0 ? left_out(count) : 0;
+    if (count < 2) return INFINITY;
+    qs__quartiles_of(count, value);
+    const double width = value[count - 1 - out] - value[out];
+    return left_out(count) < 0 ? width : width / 2;
+}
+
 double qs__median_at_most(qs__samples *samples) {
     const int out = left_out(samples->count);
     qs__quartiles_of(samples->count, samples->value);

@@ -11,61 +11,24 @@
  * All-reduces go to a communicator of one rank here: waiting for others is not a kernel's time. Checks are the exception: plans that are
  * timed beside the profile's own and give it nothing but what its predictions are worth. All ranks run them together, all-reduces and
  * waiting included, as training would. */
-#include "timing/timing.h"
+#include "timing/campaign.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { STEPS_PER_VISIT = 2, MOST_PER_VISIT = 8, CHECK_STEPS = 50, ALONE_VISITS = 2 };
-enum { ALONE_ROUND = -1, NO_ROUND = -2 };
+enum { LEAST_EVEN = QS__LEAST_STEPS / STEPS_PER_VISIT, PART_OF_PLANS = 4 };
+enum { NO_ROUND = -2 };
 static const double wanted_confidence = 0.01; /* of kernels' times in a step: half the 95 % interval */
 /* What takes so many times its median was disturbed: neighbours of a shared machine slow a core down for tenths of a second. */
 static const double disturbed = 1.05;
 /* Part of a step that a thread may be kept from its core: daemons take less, another process takes a slice of milliseconds. */
 static const double most_waited = 0.01;
 
-/* One plan under measurement. */
-typedef struct plan_run {
-    qs_schedule *schedule;
-    qs_executor *executor;
-    qs_timeline timeline; /* of the step at hand */
-    bool unclocked;       /* a check whose steps are started as recordings: no clock stands beside its kernels */
-    int timed, capacity;  /* steps */
-    double *step;         /* (capacity × schedule steps) microseconds */
-    double *whole, *data; /* (capacity) microseconds */
-    double *waited;       /* (capacity) part of it in which a thread waited for its core */
-    double *busy;         /* (capacity) of checks: what kernels took of it */
-    int *round;           /* (capacity) in which it was timed; ALONE_ROUND: while the other ranks waited */
-    double median_us;     /* of whole steps */
-    double confidence;    /* of that median, relative */
-} plan_run;
-
-typedef struct campaign {
-    const qs__setting *setting;
-    const qs__mixes *mixes;
-    qs__cases *cases;
-    qs__step_figures *out;
-    qs_memory *memory; /* of all plans and checks, one at a time */
-    plan_run *plan, *check;
-    int plans, visits;       /* of this rank; of a round: the most plans of any rank */
-    int checks, check_every; /* checks take turns: each is visited once in so many rounds */
-    qs_comm *together;       /* of all ranks, for checks; NULL with one */
-    bool again;              /* visits go on for the others' sake */
-    int round, most_rounds, good_rounds, dropped_rounds;
-    int64_t steps;            /* run so far */
-    double quantum;           /* seconds of a visit; 0: a count of steps */
-    double confidence, drift; /* worst plan's, worst round's */
-    int left_out;             /* steps, one by one */
-    double disturbed;         /* the part of all that they are */
-    double pooled;            /* confidence of kernels, which several plans hold */
-    qs__samples *scratch;
-    qs_waits waits; /* until the last step */
-} campaign;
-
 /* ---- One plan ---------------------------------------------------------------------------------------------------------------------- */
 
-static void run_release(plan_run *run) {
+static void run_release(qs__plan_run *run) {
     qs_executor_release(run->executor);
     qs_schedule_release(run->schedule);
     qs_timeline_release(&run->timeline);
@@ -77,7 +40,7 @@ static void run_release(plan_run *run) {
     free(run->round);
 }
 
-static qs_status plan_start(const campaign *all, const qs__mix *mix, int capacity, plan_run *run) {
+static qs_status plan_start(const qs__campaign *all, const qs__mix *mix, int capacity, qs__plan_run *run) {
     run->capacity = capacity;
     QS_TRY(qs__mix_lower(all->setting, all->cases, mix->choice, QS_MODE_TRAIN, all->setting->job->batch, &run->schedule));
     QS_TRY(qs_executor_create(run->schedule, all->setting->device, all->setting->self, all->memory, &run->executor));
@@ -92,7 +55,7 @@ static qs_status plan_start(const campaign *all, const qs__mix *mix, int capacit
 }
 
 /* What the steps of the schedule took, or what all kernels did, of the run that has ended: all of it, where nothing else is known. */
-static void steps_note(plan_run *run) {
+static void steps_note(qs__plan_run *run) {
     const int steps = run->schedule->steps;
     if (run->busy) run->busy[run->timed] = run->unclocked ? run->whole[run->timed] : 0;
     for (int s = 0; s < steps && !run->unclocked; s++) {
@@ -102,7 +65,7 @@ static void steps_note(plan_run *run) {
     }
 }
 
-static qs_status step_run(campaign *all, plan_run *run, bool timed) {
+static qs_status step_run(qs__campaign *all, qs__plan_run *run, bool timed) {
     const bool noted = timed && !all->again && run->timed < run->capacity;
     if (noted) (void)qs_waited(&all->waits);
     const double begin = qs_clock();
@@ -117,12 +80,12 @@ static qs_status step_run(campaign *all, plan_run *run, bool timed) {
 }
 
 /* Caches that hold half of a step do. */
-static bool remembers_another(const plan_run *run) {
+static bool remembers_another(const qs__plan_run *run) {
     return (int64_t)run->schedule->arena_bytes < 2 * qs__cache_bytes[QS__CACHES - 1];
 }
 
 /* With neighbours, steps go on until the agreed time is over, recorded or not: the others are still at work. */
-static qs_status visit(campaign *all, plan_run *run) {
+static qs_status visit(qs__campaign *all, qs__plan_run *run) {
     const double begin = qs_clock();
     if (remembers_another(run)) QS_TRY(step_run(all, run, false));
     for (int i = 0; i < STEPS_PER_VISIT || (all->quantum > 0 && qs_clock() - begin < all->quantum); i++)
@@ -132,7 +95,7 @@ static qs_status visit(campaign *all, plan_run *run) {
 
 /* ---- Checks ------------------------------------------------------------------------------------------------------------------------ */
 
-static qs_status checks_lower(campaign *all, size_t *arena_bytes) {
+static qs_status checks_lower(qs__campaign *all, size_t *arena_bytes) {
     const qs_profile_options *options = all->setting->options;
     QS_TRY(qs_allocate((size_t)options->checks, sizeof *all->check, &all->check));
     for (; all->checks < options->checks; all->checks++) {
@@ -145,16 +108,16 @@ static qs_status checks_lower(campaign *all, size_t *arena_bytes) {
 }
 
 /* Long visits are few: at least two of each plan, spread over the rounds. */
-static int most_steps(const campaign *all) {
+static int most_steps(const qs__campaign *all) {
     return (all->most_rounds / all->check_every + 1) * CHECK_STEPS;
 }
 
-static qs_status checks_bind(campaign *all) {
+static qs_status checks_bind(qs__campaign *all) {
     const qs__setting *setting = all->setting;
     const int capacity = most_steps(all);
     qs_comm *comm = all->together ? all->together : setting->self;
     for (int c = 0; c < all->checks; c++) {
-        plan_run *run = &all->check[c];
+        qs__plan_run *run = &all->check[c];
         run->capacity = capacity;
         QS_TRY(qs_executor_create(run->schedule, setting->device, comm, all->memory, &run->executor));
         QS_TRY(qs_allocate((size_t)capacity, sizeof *run->whole, &run->whole));
@@ -168,7 +131,7 @@ static qs_status checks_bind(campaign *all) {
 }
 
 /* Ranks wait for each other in a step, so whatever stops one before it is agreed upon first. */
-static qs_status check_run(campaign *all, plan_run *run, int timed) {
+static qs_status check_run(qs__campaign *all, qs__plan_run *run, int timed) {
     QS_TRY(qs_comm_barrier(all->setting->comm));
     qs_status status = step_run(all, run, false);
     for (int i = 0; i < timed && status == QS_OK; i++)
@@ -177,7 +140,7 @@ static qs_status check_run(campaign *all, plan_run *run, int timed) {
 }
 
 /* Until every rank knows how it starts such steps: checks are timed as training runs them. */
-static qs_status check_warm_up(campaign *all, plan_run *run) {
+static qs_status check_warm_up(qs__campaign *all, qs__plan_run *run) {
     for (double trying = 1; trying > 0;) {
         QS_TRY(check_run(all, run, 0));
         const qs_recorded_state state = qs_executor_recorded(run->executor).state;
@@ -194,7 +157,7 @@ static qs_status check_warm_up(campaign *all, plan_run *run) {
 /* A step is disturbed when the kernels of any rank took longer than they usually do there, or a thread waited for its core: on a machine
  * that others use, one rank or the other often is. What is predicted on top of kernels, waiting for ranks and all-reduces, does not decide
  * about it. flag[i] becomes 0 or 1. */
-static qs_status disturbed_find(const campaign *all, const plan_run *run, double *flag) {
+static qs_status disturbed_find(const qs__campaign *all, const qs__plan_run *run, double *flag) {
     memcpy(flag, run->busy, (size_t)run->timed * sizeof *flag);
     const double most = disturbed * qs__quartiles_of(run->timed, flag).median;
     for (int i = 0; i < run->timed; i++)
@@ -203,7 +166,7 @@ static qs_status disturbed_find(const campaign *all, const plan_run *run, double
 }
 
 /* The times of undisturbed steps, of all where none is. Returns how many. */
-static int undisturbed_list(const plan_run *run, const double *flag, const double *us, double *out) {
+static int undisturbed_list(const qs__plan_run *run, const double *flag, const double *us, double *out) {
     int count = 0;
     for (int i = 0; i < run->timed; i++)
         if (flag[i] == 0) out[count++] = us[i];
@@ -212,7 +175,7 @@ static int undisturbed_list(const plan_run *run, const double *flag, const doubl
 }
 
 /* Every rank has timed the same steps. scratch[timed] */
-static void figures_take(const campaign *all, const plan_run *run, const double *flag, double *scratch, double *figure) {
+static void figures_take(const qs__campaign *all, const qs__plan_run *run, const double *flag, double *scratch, double *figure) {
     const int class_index = qs_cluster_class_of(all->setting->options->cluster, all->setting->rank);
     figure[0] = run->timed;
     memcpy(scratch, run->whole, (size_t)run->timed * sizeof *scratch);
@@ -227,7 +190,7 @@ static void figures_take(const campaign *all, const plan_run *run, const double 
 }
 
 /* The slowest rank's; every rank learns them. */
-static qs_status checks_keep(campaign *all) {
+static qs_status checks_keep(qs__campaign *all) {
     qs__samples *kept = &all->out->checked;
     const int figures = QS__CHECK_FIGURES + all->setting->options->cluster->classes, most = most_steps(all);
     double *value = NULL; /* flags, and scratch behind them */
@@ -246,24 +209,33 @@ done:
 
 /* ---- Rounds -------------------------------------------------------------------------------------------------------------------------- */
 
+/* A round of all plans, in their order; the others are of those whose visits are worth most. */
+static bool is_even(const qs__campaign *all) {
+    return all->round < all->even_rounds;
+}
+
 /* Collective: agreement is where ranks meet. One with fewer plans than another visits its own again, to keep the host as busy as it is in
  * training; what counts is the first visit, so that no round is more than one of many. */
-static qs_status round_run(campaign *all) {
+static qs_status round_run(qs__campaign *all) {
+    const bool even = is_even(all);
+    const int visits = even ? all->visits : (all->visits + PART_OF_PLANS - 1) / PART_OF_PLANS;
     qs_status status = QS_OK;
-    for (int i = 0; i < all->visits; i++) {
+    if (!even) qs__plans_order(all);
+    for (int i = 0; i < visits; i++) {
         QS_TRY(qs_comm_agree(all->setting->comm, status));
         all->again = i >= all->plans;
-        status = visit(all, &all->plan[i % all->plans]);
+        status = visit(all, &all->plan[all->order[i % all->plans]]);
     }
     QS_TRY(qs_comm_agree(all->setting->comm, status));
     all->again = false;
+    if (!even) return QS_OK;
     for (int c = all->round % all->check_every; c < all->checks; c += all->check_every)
         QS_TRY(check_run(all, &all->check[c], CHECK_STEPS));
     return QS_OK;
 }
 
 /* Every kernel once, unrecorded: code and tables are made. With several ranks a second step tells how long a visit takes. */
-static qs_status plan_warm_up(campaign *all, plan_run *run, double *longest) {
+static qs_status plan_warm_up(qs__campaign *all, qs__plan_run *run, double *longest) {
     QS_TRY(step_run(all, run, false));
     if (all->setting->ranks == 1) return QS_OK;
     const double begin = qs_clock();
@@ -273,11 +245,11 @@ static qs_status plan_warm_up(campaign *all, plan_run *run, double *longest) {
 }
 
 /* The longest visit of all ranks is how long each has to be. */
-static qs_status warm_up(campaign *all) {
+static qs_status warm_up(qs__campaign *all) {
     const qs__setting *setting = all->setting;
     qs_status status = QS_OK;
     all->quantum = 0;
-    const plan_run *first = all->plans > 0 ? all->plan : all->check;
+    const qs__plan_run *first = all->plans > 0 ? all->plan : all->check;
     QS_TRY(qs_executor_initialize(first->executor, setting->graph, setting->job->seed));
     for (int i = 0; i < all->plans && status == QS_OK; i++)
         status = plan_warm_up(all, &all->plan[i], &all->quantum);
@@ -290,28 +262,28 @@ static qs_status warm_up(campaign *all) {
 /* ---- How well is it known? ---------------------------------------------------------------------------------------------------------- */
 
 /* The pace of a round: over all plans, the median of (a step of this round) / (the plan's median step). */
-static double round_pace(const campaign *all, int round) {
+static double round_pace(const qs__campaign *all, int round) {
     qs__samples *scratch = all->scratch;
     scratch->count = 0;
     for (int p = 0; p < all->plans; p++) {
-        const plan_run *run = &all->plan[p];
+        const qs__plan_run *run = &all->plan[p];
         for (int i = 0; i < run->timed; i++)
             if (run->round[i] == round) scratch->value[scratch->count++] = run->whole[i] / run->median_us;
     }
     return qs__quartiles_of(scratch->count, scratch->value).median;
 }
 
-static void medians_update(const campaign *all) {
+static void medians_update(const qs__campaign *all) {
     for (int p = 0; p < all->plans; p++) {
-        plan_run *run = &all->plan[p];
+        qs__plan_run *run = &all->plan[p];
         memcpy(all->scratch->value, run->whole, (size_t)run->timed * sizeof *run->whole);
-        run->confidence = qs__confidence_of(run->timed, all->scratch->value);
         run->median_us = qs__quartiles_of(run->timed, all->scratch->value).median;
+        run->confidence = qs__half_width_of(run->timed, all->scratch->value) / run->median_us;
     }
 }
 
 /* Takes out what was timed in a round, took longer than most_us, or waited for a core for more than that part of it. Returns how many. */
-static int steps_drop(plan_run *run, int round, double most_us, double most_wait) {
+static int steps_drop(qs__plan_run *run, int round, double most_us, double most_wait) {
     const int before = run->timed;
     int kept = 0;
     const size_t steps = (size_t)run->schedule->steps;
@@ -329,7 +301,7 @@ static int steps_drop(plan_run *run, int round, double most_us, double most_wait
 }
 
 /* Steps of another round. */
-static bool has_others(const plan_run *run, int round) {
+static bool has_others(const qs__plan_run *run, int round) {
     for (int i = 0; i < run->timed; i++)
         if (run->round[i] != round) return true;
     return false;
@@ -337,9 +309,9 @@ static bool has_others(const plan_run *run, int round) {
 
 /* Steps that waited for a core, unless most of a plan's did: on a core that is never free, the usual step is one that waits. Behind the
  * rounds: which of them were slower is asked of all steps, and a plan keeps half of those that are left. */
-static void waiting_steps_drop(campaign *all) {
+static void waiting_steps_drop(qs__campaign *all) {
     for (int p = 0; p < all->plans; p++) {
-        plan_run *run = &all->plan[p];
+        qs__plan_run *run = &all->plan[p];
         int waiting = 0;
         for (int i = 0; i < run->timed; i++)
             waiting += run->waited[i] > most_waited;
@@ -348,7 +320,7 @@ static void waiting_steps_drop(campaign *all) {
 }
 
 /* At most half of a plan's steps: medians stay in the middle of what is left. */
-static void disturbed_steps_drop(campaign *all) {
+static void disturbed_steps_drop(qs__campaign *all) {
     int kept = 0;
     waiting_steps_drop(all);
     medians_update(all);
@@ -361,7 +333,7 @@ static void disturbed_steps_drop(campaign *all) {
 }
 
 /* All ranks leave out the same rounds, at most every second one: of a machine that is never quiet, its usual pace is what counts. */
-static qs_status disturbed_rounds_drop(campaign *all) {
+static qs_status disturbed_rounds_drop(qs__campaign *all) {
     all->drift = 0;
     all->good_rounds = 0;
     for (int round = 0; round < all->round; round++) {
@@ -384,7 +356,7 @@ static qs_status disturbed_rounds_drop(campaign *all) {
 }
 
 /* A kernel has its time from all plans that hold it, QS__WANTED_PLANS at least, whose errors are their own. */
-static qs_status confidences_update(campaign *all) {
+static qs_status confidences_update(qs__campaign *all) {
     double worst_and_pooled[2] = {0};
     if (all->plans == 0) return QS_OK;
     for (int p = 0; p < all->plans; p++) {
@@ -403,11 +375,41 @@ static int least_rounds(const qs__setting *setting) {
     return (setting->options->repetitions + STEPS_PER_VISIT - 1) / STEPS_PER_VISIT;
 }
 
-static qs_status rounds_run(campaign *all) {
+/* By a plan of the highest precision, which takes longest, on the slowest rank. */
+static qs_status time_deal(qs__campaign *all) {
+    double step_s = all->plan[0].median_us * 1e-6, until;
+    QS_TRY(qs_comm_max(all->setting->comm, &step_s, 1));
+    all->budget_s = qs__budget_seconds(all->setting, all->visits, step_s);
+    until = qs__plans_until(all->setting, all->visits, step_s);
+    all->seconds_left = until - qs_clock();
+    all->until = until;
+    return QS_OK;
+}
+
+/* Ranks' clocks are their own: one that has no more time stops all. */
+static qs_status rounds_done(const qs__campaign *all, bool *done) {
+    const bool known = all->pooled <= wanted_confidence;
+    if (!all->budgeted) {
+        *done = all->good_rounds >= least_rounds(all->setting) && known;
+        return QS_OK;
+    }
+    double over = qs_clock() >= all->until;
+    QS_TRY(qs_comm_max(all->setting->comm, &over, 1));
+    *done = all->round >= all->even_rounds && (over > 0 || (known && all->good_rounds >= LEAST_EVEN));
+    return QS_OK;
+}
+
+static double rounds_share(const qs__campaign *all) {
+    const double by_count = (double)all->round / all->most_rounds;
+    if (!all->budgeted || !(all->seconds_left > 0)) return by_count;
+    return fmin(fmax(1 - (all->until - qs_clock()) / all->seconds_left, by_count), 1);
+}
+
+static qs_status rounds_run(qs__campaign *all) {
     QS_TRY(warm_up(all));
     bool done = false;
     for (all->round = 0; !done && all->round < all->most_rounds;) {
-        const double share = (double)all->round / all->most_rounds;
+        const double share = rounds_share(all);
         if (all->plans > 0)
             qs__progress(all->setting, 0.05 + 0.35 * share, "kernels in training steps");
         else
@@ -415,10 +417,12 @@ static qs_status rounds_run(campaign *all) {
         QS_TRY(round_run(all));
         all->round++;
         medians_update(all);
+        if (all->budgeted && all->round == 1) QS_TRY(time_deal(all));
         QS_TRY(disturbed_rounds_drop(all));
         medians_update(all);
         QS_TRY(confidences_update(all));
-        done = all->good_rounds >= least_rounds(all->setting) && all->pooled <= wanted_confidence;
+        if (all->budgeted) qs__places_update(all);
+        QS_TRY(rounds_done(all, &done));
     }
     if (all->plans == 0) return QS_OK;
     disturbed_steps_drop(all);
@@ -429,9 +433,9 @@ static qs_status rounds_run(campaign *all) {
 
 /* ---- Recordings ---------------------------------------------------------------------------------------------------------------------- */
 
-static qs_status recordings_run(campaign *all) {
+static qs_status recordings_run(qs__campaign *all) {
     for (int p = 0; p < all->plans; p++) {
-        plan_run *run = &all->plan[p];
+        qs__plan_run *run = &all->plan[p];
         double us;
         QS_TRY(qs__recordings_time(all->setting, run->executor, &run->timeline, &all->steps, &us));
         QS_TRY(qs__samples_add(&all->out->recorded_us, us));
@@ -443,7 +447,7 @@ static qs_status recordings_run(campaign *all) {
 
 /* Ranks of a host take turns: what a kernel takes when the others wait for an all-reduce. The first plans are enough, for what differs is
  * how much memory traffic a kernel has. */
-static qs_status turns_run(campaign *all) {
+static qs_status turns_run(qs__campaign *all) {
     const qs_comm *comm = all->setting->comm;
     const int plans = all->plans < all->setting->recipes + 3 ? all->plans : all->setting->recipes + 3;
     double turns = qs_comm_local_size(comm);
@@ -455,8 +459,8 @@ static qs_status turns_run(campaign *all) {
         qs_status status = QS_OK;
         qs__progress(all->setting, 0.40 + 0.05 * turn / turns, "kernels while the others wait");
         for (int i = 0; i < ALONE_VISITS * plans && turn == qs_comm_local_rank(comm) && status == QS_OK; i++) {
-            plan_run *run = &all->plan[i % plans];
-            all->round = ALONE_ROUND;
+            qs__plan_run *run = &all->plan[i % plans];
+            all->round = QS__ALONE_ROUND;
             status = visit(all, run);
         }
         QS_TRY(qs_comm_agree(all->setting->comm, status));
@@ -464,56 +468,9 @@ static qs_status turns_run(campaign *all) {
     return QS_OK;
 }
 
-/* ---- From steps to samples of cases ---- */
-
-/* Median over the plan's samples of one array, with or without the neighbours at work; 0 when there are none. */
-static double place_median(const plan_run *run, qs__samples *scratch, const double *value, size_t stride, bool alone) {
-    scratch->count = 0;
-    for (int i = 0; i < run->timed; i++)
-        if ((run->round[i] == ALONE_ROUND) == alone) scratch->value[scratch->count++] = value[(size_t)i * stride];
-    return qs__quartiles_of(scratch->count, scratch->value).median;
-}
-
-/* Robust standard deviation of single steps, from neighbours in time: slow drift is not a step's noise. For normal differences the median
- * of |x - y| is 0.6745 √2 σ. */
-static double jitter_of(const plan_run *run, qs__samples *scratch) {
-    scratch->count = 0;
-    for (int i = 1; i < run->timed; i++)
-        if (run->round[i] == run->round[i - 1]) scratch->value[scratch->count++] = fabs(run->whole[i] - run->whole[i - 1]);
-    return fmin(qs__quartiles_of(scratch->count, scratch->value).median / (0.6745 * sqrt(2)) / run->median_us, 1);
-}
-
-static qs_status places_keep(const campaign *all, const plan_run *run, const int64_t *cold, double stretch) {
-    const size_t steps = (size_t)run->schedule->steps;
-    for (size_t s = 0; s < steps; s++) {
-        const double us = place_median(run, all->scratch, run->step + s, steps, false);
-        const double alone_us = place_median(run, all->scratch, run->step + s, steps, true);
-        if (run->schedule->step[s].kind == QS_STEP_KERNEL)
-            QS_TRY(qs__place_keep(all->cases, &run->schedule->step[s], cold + s * QS__CACHES, stretch * us, stretch * alone_us));
-    }
-    return QS_OK;
-}
-
-static qs_status plan_keep(const campaign *all, const plan_run *run) {
-    int beside = 0; /* steps with the neighbours at work; those while they waited come last */
-    while (beside < run->timed && run->round[beside] != ALONE_ROUND)
-        beside++;
-    const qs__split split = qs__split_of(beside, run->schedule->steps, run->whole, run->data, run->step, all->scratch->value);
-    int64_t *cold = NULL;
-    QS_TRY(qs_allocate((size_t)run->schedule->steps * QS__CACHES, sizeof *cold, &cold));
-    qs_status status = qs__cold_bytes(run->schedule, cold);
-    if (status == QS_OK) status = places_keep(all, run, cold, split.stretch);
-    free(cold);
-    QS_TRY(status);
-    QS_TRY(qs__samples_add(&all->out->data_us, split.before));
-    QS_TRY(qs__samples_add(&all->out->whole_us, split.whole));
-    QS_TRY(qs__samples_add(&all->out->jitter, jitter_of(run, all->scratch)));
-    return qs__samples_add(&all->out->overhead_us, split.loop);
-}
-
 /* ---- All of it ----------------------------------------------------------------------------------------------------------------------- */
 
-static qs_status campaign_start(campaign *all, const int *chosen, int count) {
+static qs_status campaign_start(qs__campaign *all, const int *chosen, int count) {
     const qs__setting *setting = all->setting;
     const int per_visit = setting->ranks > 1 ? MOST_PER_VISIT : STEPS_PER_VISIT;
     size_t bytes = 0;
@@ -523,16 +480,23 @@ static qs_status campaign_start(campaign *all, const int *chosen, int count) {
     QS_TRY(qs_fail_within(qs_memory_reserve(setting->device, bytes, &all->memory), "class %s: profiling runs every precision",
                           setting->class_->name));
     QS_TRY(qs_allocate((size_t)count, sizeof *all->plan, &all->plan));
-    all->most_rounds = setting->options->repetitions;
+    all->budgeted = setting->options->minutes != 0 && count > 0;
+    all->even_rounds = all->most_rounds = setting->options->repetitions;
+    if (all->budgeted) {
+        all->even_rounds = setting->options->checks > 0 && least_rounds(setting) > LEAST_EVEN ? least_rounds(setting) : LEAST_EVEN;
+        all->most_rounds = all->even_rounds + PART_OF_PLANS * setting->options->repetitions;
+    }
     const int capacity = all->most_rounds * per_visit + ALONE_VISITS * STEPS_PER_VISIT;
     QS_TRY(qs_grow(&all->scratch->value, &all->scratch->capacity, (size_t)capacity * (size_t)count, sizeof *all->scratch->value));
     for (; all->plans < count; all->plans++)
         QS_TRY(plan_start(all, &all->mixes->mix[chosen[all->plans]], capacity, &all->plan[all->plans]));
     all->check_every = count > 0 && least_rounds(setting) > 1 ? least_rounds(setting) / 2 : 1;
+    QS_TRY(qs__places_start(all));
     return checks_bind(all);
 }
 
-static void campaign_end(campaign *all, int count) {
+static void campaign_end(qs__campaign *all, int count) {
+    qs__places_end(all);
     for (int p = 0; all->plan && p < count; p++)
         run_release(&all->plan[p]);
     free(all->plan);
@@ -544,7 +508,7 @@ static void campaign_end(campaign *all, int count) {
     qs_memory_release(all->memory);
 }
 
-static qs_status campaign_run(campaign *all) {
+static qs_status campaign_run(qs__campaign *all) {
     double visits = all->plans;
     qs_status status = QS_OK;
     QS_TRY(qs_comm_max(all->setting->comm, &visits, 1));
@@ -552,12 +516,13 @@ static qs_status campaign_run(campaign *all) {
     QS_TRY(rounds_run(all));
     QS_TRY(qs_comm_agree(all->setting->comm, recordings_run(all)));
     QS_TRY(turns_run(all));
-    for (int p = 0; p < all->plans && status == QS_OK; p++)
-        status = plan_keep(all, &all->plan[p]);
+    status = qs__places_keep(all);
     all->out->quality = (qs_quality){.known = true,
                                      .plans = all->plans,
-                                     .steps = all->good_rounds * 2,
+                                     .steps = 2 * (all->good_rounds < all->even_rounds ? all->good_rounds : all->even_rounds),
+                                     .budget_s = all->budget_s,
                                      .confidence = all->confidence,
+                                     .kernels = all->pooled,
                                      .drift = all->drift,
                                      .disturbed = all->disturbed};
     QS_TRY(qs_comm_agree(all->setting->comm, status));
@@ -568,7 +533,7 @@ qs_status qs__steps_measure(const qs__setting *setting, const qs__mixes *mixes, 
     const int most = mixes ? 4 * setting->recipes + 4 : 0;
     int *chosen = NULL, count = 0;
     qs__samples scratch = {0};
-    campaign all = {.setting = setting, .mixes = mixes, .cases = cases, .out = out, .scratch = &scratch};
+    qs__campaign all = {.setting = setting, .mixes = mixes, .cases = cases, .out = out, .scratch = &scratch};
     qs_status status = QS_OK;
     if (setting->options->checks > 0 && setting->ranks > 1) {
         QS_GOTO(qs_comm_split(setting->comm, 0, &all.together));

@@ -24,6 +24,9 @@ double qs__mean_of(const qs__samples *samples);
 qs__quartiles qs__quartiles_of(int count, double *value);
 /* Half the distance of the order statistics that hold the median with 95 %, over the median; INFINITY with too few. Sorts the values. */
 double qs__confidence_of(int count, double *value);
+/* Half of the interval that holds the median with 95 %, whatever the distribution, by order statistics; of fewer than 6 samples, none of
+ * whose intervals does, all of their range; INFINITY with fewer than 2. Sorts the values. */
+double qs__half_width_of(int count, double *value);
 /* True when the median that the samples come from lies within `tolerance` (relative) of theirs with at least 95 % confidence, whatever
  * their distribution: by order statistics; never with fewer than 6 samples. Sorts the values. */
 bool qs__median_is_known(qs__samples *samples, double tolerance);
@@ -55,6 +58,7 @@ typedef struct qs__entry {
     bool as_kernel, as_conversion;
     qs__samples kernel_us, conversion_us; /* one value for every place in a measured plan: the median over time */
     qs__samples cold[QS__CACHES];         /* at the places of kernel_us: bytes that a cache of qs__cache_bytes[i] has not */
+    qs__samples half_us;                  /* one value for every plan with such places: half the 95 % interval of their times' sum */
     qs__samples alone;                    /* time while the other ranks of the host wait, over the time beside them at work */
 } qs__entry;
 typedef struct qs__cases {

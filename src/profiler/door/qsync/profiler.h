@@ -41,6 +41,7 @@ typedef struct qs_profile_options {
     const qs_graph *graph; /* a model of the program's own in place of the job's, and its samples, as in training; NULL: the job's */
     const qs_dataset *training, *test; /* both or none */
     int repetitions;                   /* steps timed per plan at least, at most twice as many: 8; at least 2 */
+    double minutes;                    /* 0: no limit; for all of it, -1: by the model (see below) */
     qs_context context;                /* QS_CONTEXT_STEPS */
     double conversion_seconds;         /* about so long for all conversion fits together: 7 */
     int statistics_iterations;         /* 50 (docs/method.md §3.6), at half batch: a real fp32 training over all ranks; 0: none */
@@ -65,6 +66,14 @@ QS_API void qs_profile_options_default(qs_profile_options *out);
  * one. QS_USAGE when cluster and ranks do not match, QS_UNSUPPORTED (with class, recipe and operator) when the device lacks a format of its
  * class, QS_NUMERIC when the training behind the statistics diverges. A failure of one rank stops all with its message. */
 QS_API qs_status qs_profile_measure(const qs_profile_options *options, qs_device *device, qs_comm *comm, qs_profile *out);
+/* A stated time. With options->minutes other than 0, plans are timed as long as there is time: what the stages behind them take is set
+ * aside first, by count and by what a step takes, and other batches and lengths get as much each. Every plan has its six steps
+ * (with checks, `repetitions`), whatever the time. After that a round is a quarter of the plans, those whose steps take most off what later
+ * plans may be off by (worth.h): cases that are long, or of which a pass of an operator may have others that lie so close that their order
+ * is not known, count most. It ends when kernels are known to 1 % all the same, and after four rounds for each of `repetitions`. -1: 20 s
+ * and 16 steps a plan in the highest precision, two minutes at most, and as much for each other batch or length. `quality` says what was
+ * given, what it took and how well kernels are known then, every row how well it is. */
+
 /* Other batches. With options->batches the profile knows every local batch from the least to the greatest measured one in steps of 1/16 of
  * the job's (`batches` of the record). Kernels and scratch of each are what the device says of its cases, so memory stays exact and
  * plans can be checked; times were measured at the measured ones, in the plans of the same recipes, and lie on straight lines between
@@ -72,11 +81,12 @@ QS_API qs_status qs_profile_measure(const qs_profile_options *options, qs_device
  * as if all had it, one batch after the other: a machine whose pace changes meanwhile bends the lines. Each takes about as long as the
  * job's own and is measured anew after an interruption. QS_USAGE for a batch below 1, or twice the same. */
 
-/* Noise of single operators (docs/method.md §3.10). Behind the statistics, at the weights that their training reached, single operators are
- * lowered to single recipes in steps at half the batch, each compared with the fp32 gradient of the same samples: on the first rank of each
- * class in the recipes that no class before has. -1: as many as make up 30 % of the steps that are timed at least (plans × repetitions, as
- * twice as many half ones, and the statistics'), so their number does not depend on times. A run goes where the order of two candidates is
- * least certain; less are made when the order is. None without statistics, and of a model of the program's own. */
+/* Noise of single operators (docs/method.md §3.10). Behind the statistics, at the weights that their training reached, single operators
+ * are lowered to single recipes in steps at half the batch, each compared with the fp32 gradient of the same samples: on the first rank
+ * of each class in the recipes that no class before has. -1: as many as make up 30 % of the steps that are timed at least (plans ×
+ * repetitions, or 6 with a stated time, as twice as many half ones, and the statistics'), so their number does not depend on times. A
+ * run goes where the order of two candidates is least certain; less are made when the order is. None without statistics, and of a model
+ * of the program's own. */
 
 /* Several lengths. With job->lengths the plans are timed at each of them, with samples that have it, and kernels have rows for all; the
  * profile says how many training samples have each. Statistics, conversions, overheads and what a process holds are those of the longest.

@@ -264,6 +264,7 @@ typedef struct qs_kernel_cost {
     bool allocates, tuned;
     double us, us_low, us_high; /* rests of `speed` included */
     int samples;
+    double confidence;                            /* half the 95 % interval of us, as a share of it; 0: not known */
     double cold_bytes, us_per_cold_byte;          /* of qs_schedule_cold_bytes at the class's cache_bytes: a place with other c takes
                                           * us + us_per_cold_byte (c - cold_bytes) */
     int64_t held_bytes, shared_bytes, code_bytes; /* of the process: for each kernel that is bound to the case; once for the case; once
@@ -311,7 +312,8 @@ typedef struct qs_conditions {
 typedef struct qs_quality {
     bool known;
     int plans, steps;
-    double confidence, disturbed, drift, closure_mean, closure_worst; /* shares of a whole step */
+    double confidence, kernels, disturbed, drift, closure_mean, closure_worst; /* shares of a whole step; kernels 0: not known */
+    double budget_s, seconds;                                                  /* stated for the whole profile; that it took. 0: none */
 } qs_quality;
 
 /* Of copies between a host and memory of a device that it does not see: microseconds of one, and of a byte. */
