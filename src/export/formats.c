@@ -213,6 +213,14 @@ qs__factor qs__factor_of(qs__writer *w, int input, qs__layout layout, const char
         if (row >= 0) out.name = qs__onnx_cast(w, qs__onnx_cast(w, x, float_types[row].type), QS_ONNX_FLOAT);
         return out;
     }
+    if (quantizer->least_squares) {
+        w->model.status =
+            qs_fail(QS_UNSUPPORTED,
+                    "operator %s: steps of a range of least squared error (mse) follow each batch, and a file's steps stand still: "
+                    "export another recipe, or --fp32",
+                    qs__node_at(w)->name);
+        return out;
+    }
     if (!w->options->ranges || !w->options->ranges->largest[node]) {
         w->model.status = qs_fail(QS_MISMATCH, "operator %s reads %s in %s, whose largest magnitude is not known: calibrate with samples",
                                   qs__node_at(w)->name, w->graph->node[node].name, quantizer->format->name);

@@ -109,6 +109,12 @@ qs_status qs_rounding_variance(const qs_spread *tensor, const qs_quantizer *quan
             "%s: the variance of codes behind a Hadamard transform needs the transformed values' maximum, which no profile holds: "
             "compare such recipes by training them, or use shift groups (int4:shift4)",
             what);
+    if (quantizer->least_squares || format->is_logarithmic)
+        return qs_fail(
+            QS_UNSUPPORTED,
+            "%s: the variance of %s needs more of the values' distribution than a profile holds: compare such recipes by training "
+            "them, or use one without (int4:shift4)",
+            what, format->is_logarithmic ? "powers of two" : "clipped ranges (mse)");
     const double step2 = integer ? integer_step2(tensor, quantizer, asymmetric) : float_step2(tensor, format);
     if (!(step2 >= 0))
         return qs_fail(QS_MISMATCH, "%s: the profile lacks what the step of %s needs: profile this model again", what, format->name);

@@ -146,6 +146,14 @@ static void run_codes(channel_job *job) {
 
 static void quantize_span(const channel_job *job, const qs__columns *columns, int64_t index, int64_t start, int64_t count) {
     int64_t size = job->bfloat ? sizeof(uint16_t) : sizeof(float);
+    if (job->format->is_logarithmic) {
+        assert(!columns->offset && !columns->lift);
+        const qs_random_stream random = {job->random.key, job->random.first + (uint64_t)index};
+        qs__logarithmic_quantize(job->format, job->rounding, random,
+                                 (qs__factors){columns->factor, start % columns->period, columns->period}, count, job->bfloat,
+                                 (const char *)job->src + index * size, (int8_t *)job->dst + index);
+        return;
+    }
     while (count > 0) {
         uint64_t position = job->random.first + (uint64_t)index;
         bool odd = position & 1;

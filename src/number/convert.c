@@ -22,7 +22,8 @@ typedef struct array_call {
     qs__float_rounding how; /* of floats */
     qs_rounding rounding;   /* of integers */
     qs_random_stream random;
-    int bits; /* of one code */
+    int bits;                     /* of one code */
+    const qs_format *logarithmic; /* of codes that are powers of two; else NULL */
     float step;
     qs__fixed_range range;
     const void *src;
@@ -172,8 +173,19 @@ float qs_step_of_absmax(const qs_format *format, float absmax) {
     return fmaxf(absmax / (float)format->max, smallest_step);
 }
 
+static void powers_quantize(const array_call *call, int64_t begin, int64_t end) {
+    const float factor = call->range.inverse * (call->rounding == QS_STOCHASTIC ? 0x1p16f : 1.0f);
+    const qs_random_stream random = {call->random.key, call->random.first + (uint64_t)begin};
+    qs__logarithmic_quantize(call->logarithmic, call->rounding, random, (qs__factors){&factor, 0, 1}, end - begin, call->bits == 16,
+                             (const char *)call->src + begin * call->bits / 8, (int8_t *)call->dst + begin);
+}
+
 static void quantize_body(void *context, int64_t begin, int64_t end) {
     const array_call *call = context;
+    if (call->logarithmic) {
+        powers_quantize(call, begin, end);
+        return;
+    }
     while (begin < end) {
         uint64_t counter = (call->random.first + (uint64_t)begin) / 2;
         int64_t pairs = qs__draws_run(counter, (end - begin + 1) / 2);
@@ -196,6 +208,7 @@ static void quantize(const qs_format *format, qs_rounding rounding, qs_random_st
     assert(rounding != QS_STOCHASTIC || random.first % 2 == 0);
     array_call call = {.rounding = rounding, .random = random, .bits = bits, .src = src, .dst = dst};
     call.range = (qs__fixed_range){1.0f / step, (float)qs_format_lowest(format), (float)format->max};
+    call.logarithmic = format->is_logarithmic ? format : NULL;
     run(&call, count, quantize_body);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Codes of single values, and strings of codes whose width is not a whole number of bytes.
- * A float code is sign, exponent field, mantissa; an integer code is two's complement in the low bits. */
+ * A float code is sign, exponent field, mantissa; an integer code is two's complement in the low bits, that of a power of two a sign and a
+ * field that is 0 for 0. */
 #include "number_room.h"
 
 #include <assert.h>
@@ -34,6 +35,10 @@ static uint32_t decode_magnitude(const qs__float_plan *plan, uint32_t code) {
 uint32_t qs_encode_value(const qs_format *format, float value) {
     if (format->kind == QS_KIND_INTEGER) {
         assert((double)value <= format->max && (double)value >= qs_format_lowest(format));
+        if (format->is_logarithmic) { /* sign, exponent + 1, which is 0 for 0 */
+            const uint32_t sign = (uint32_t)(value < 0) << (format->bits - 1);
+            return value == 0 ? 0 : sign | (uint32_t)(ilogbf(value) + 1);
+        }
         return (uint32_t)(int32_t)value & mask_of(format->bits);
     }
     uint32_t bits = qs__bits_of(value);
@@ -44,6 +49,11 @@ uint32_t qs_encode_value(const qs_format *format, float value) {
 
 float qs_decode_value(const qs_format *format, uint32_t code) {
     code &= mask_of(format->bits);
+    if (format->is_logarithmic) {
+        const uint32_t exponent = code & mask_of(format->bits - 1);
+        const float magnitude = exponent ? ldexpf(1, (int)exponent - 1) : 0;
+        return code >> (format->bits - 1) ? -magnitude : magnitude;
+    }
     if (format->kind == QS_KIND_INTEGER) {
         int32_t sign = format->is_unsigned ? 0 : 1 << (format->bits - 1);
         return (float)(((int32_t)code ^ sign) - sign);

@@ -162,6 +162,19 @@ extern const qs__kernels qs__kernels_portable, qs__kernels_avx2, qs__kernels_avx
 /* The table in use. */
 const qs__kernels *qs__kernels_get(void);
 
+/* ---- Powers of two (logarithmic.c) ---- */
+
+/* Element i is multiplied by factor[(start + i) mod period]: 1/step, × 2^16 where rounding is stochastic. */
+typedef struct qs__factors {
+    const float *factor;
+    int64_t start, period;
+} qs__factors;
+/* As quantize_columns without offsets and lifts: draws by position, two in one hash. */
+void qs__logarithmic_quantize(const qs_format *format, qs_rounding rounding, qs_random_stream random, qs__factors factors, int64_t count,
+                              bool bfloat, const void *src, int8_t *dst);
+/* qs_round_value of numbers. */
+float qs__logarithmic_round(const qs_format *format, qs_rounding rounding, float x, uint32_t random);
+
 /* fp32 bits as a signed integer that orders like the values (negative NaN lowest, positive NaN highest), and back: its own inverse. */
 static inline int32_t qs__key_value(int32_t bits) {
     return bits ^ ((bits >> 31) & INT32_MAX);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Quantizers by name: "format:granularity:rounding:overflow", where what is missing has a default; and the names of roundings and of what
- * happens to values that pass the largest one. */
+/* Quantizers by name: "format:granularity:rounding" and options of one kind of format, where what is missing has a default; and the names
+ * of roundings and of what happens to values that pass the largest one. */
 #include "number_room.h"
 
 #include <stdio.h>
@@ -64,16 +64,17 @@ static const granularity_name granularities[] = {
     {"hadamard#(out)", QS_HADAMARD, false, false}, {"hadamard#(samples)", QS_HADAMARD, false, true},
     {"hadamard#", QS_HADAMARD, true, false},
 };
-enum { GRANULARITIES = sizeof granularities / sizeof granularities[0], PARTS = GRANULARITIES + QS_ROUNDING_COUNT + 2 };
+static const char *const options[] = {"overflow=saturate", "overflow=inf", "mse", "draw2"};
+enum { GRANULARITIES = sizeof granularities / sizeof granularities[0], OPTIONS = sizeof options / sizeof options[0] };
+enum { PARTS = GRANULARITIES + QS_ROUNDING_COUNT + OPTIONS };
 
-static const char form[] = "the form is format:granularity:rounding:overflow";
+static const char form[] = "the form is format:granularity:rounding:overflow, or of integers format:granularity:rounding:mse:draw2";
 static const char overflow_mark[] = "overflow=";
 
 static const char *part_name(size_t index) {
-    static const char *const policies[] = {"overflow=saturate", "overflow=inf"};
     if (index < GRANULARITIES) return granularities[index].text;
     if (index < GRANULARITIES + QS_ROUNDING_COUNT) return qs_rounding_name((qs_rounding)(index - GRANULARITIES));
-    return policies[index - GRANULARITIES - QS_ROUNDING_COUNT];
+    return options[index - GRANULARITIES - QS_ROUNDING_COUNT];
 }
 
 /* *number: what stands for #, up to a hundred or so, and 0 where no digits do, of which the first is not 0; -1 where the name has no #. */
@@ -111,26 +112,49 @@ static qs_status take_granularity(const char *part, const granularity_name *name
     return QS_OK;
 }
 
+/* What a part is about. */
+enum { GRANULARITY, ROUNDING, OVERFLOW, RANGE, DRAWS, KINDS };
+
 /* A part behind the format; what it is about is told by its words. `had`: the kinds that were there before. */
-static qs_status take_part(const char *part, bool had[3], qs_quantizer *quantizer) {
-    enum { GRANULARITY, ROUNDING, OVERFLOW } kind = GRANULARITY;
+static qs_status take_part(const char *part, bool had[KINDS], qs_quantizer *quantizer) {
+    const bool integer = quantizer->format->kind == QS_KIND_INTEGER;
+    int kind = GRANULARITY;
     const size_t mark = sizeof overflow_mark - 1;
     size_t named = 0;
     int number = -1;
     qs_rounding rounding = quantizer->rounding;
     while (named < GRANULARITIES && !matches(part, granularities[named].text, &number))
         named++;
-    if (named == GRANULARITIES) kind = strncmp(part, overflow_mark, mark) == 0 ? OVERFLOW : ROUNDING;
+    if (named == GRANULARITIES)
+        kind = strncmp(part, overflow_mark, mark) == 0 ? OVERFLOW
+               : strcmp(part, "mse") == 0              ? RANGE
+               : strcmp(part, "draw2") == 0            ? DRAWS
+                                                       : ROUNDING;
     if (kind == ROUNDING && qs_rounding_find(part, &rounding) != QS_OK)
-        return qs_fail(QS_USAGE, "'%s' is no granularity, no rounding and no overflow; there are %s", part,
-                       qs_names_join(PARTS, part_name));
+        return qs_fail(QS_USAGE, "'%s' is no granularity, no rounding and no option; there are %s", part, qs_names_join(PARTS, part_name));
     if (had[kind]) return qs_fail(QS_USAGE, "'%s' is one part too many; %s", part, form);
     had[kind] = true;
     if (kind == GRANULARITY) return take_granularity(part, &granularities[named], number, quantizer);
-    if (kind == OVERFLOW && quantizer->format->kind == QS_KIND_INTEGER)
+    if (kind == OVERFLOW && integer)
         return qs_fail(QS_USAGE, "'%s' needs a float format: %s always saturates", part, quantizer->format->name);
     if (kind == OVERFLOW) return qs_overflow_find(part + mark, &quantizer->overflow);
+    if (kind > OVERFLOW && !integer)
+        return qs_fail(QS_USAGE, "'%s' needs an integer format (int2 ... int8): %s has no steps", part, quantizer->format->name);
+    quantizer->least_squares |= kind == RANGE;
+    quantizer->second_draw |= kind == DRAWS;
     quantizer->rounding = rounding;
+    return QS_OK;
+}
+
+/* What one part alone cannot tell: a clipped value is not what its codes are on average, whatever they draw, so clipping is for roundings
+ * to nearest; and who draws nothing has no second draw. */
+static qs_status options_check(const qs_quantizer *quantizer) {
+    const bool clips =
+        quantizer->rounding == QS_NEAREST_EVEN && quantizer->granularity != QS_HADAMARD && !quantizer->format->is_logarithmic;
+    if (quantizer->least_squares && !clips)
+        return qs_fail(QS_USAGE, "'mse' clips: int2 ... int8 and uint2 ... uint7, rounded nearest-even, without transform");
+    if (quantizer->second_draw && quantizer->rounding != QS_STOCHASTIC)
+        return qs_fail(QS_USAGE, "'draw2' is of stochastic rounding: %s draws nothing", qs_rounding_name(quantizer->rounding));
     return QS_OK;
 }
 
@@ -140,7 +164,7 @@ static qs_rounding default_rounding(const qs_format *format) {
 
 qs_status qs_quantizer_find(const char *text, qs_quantizer *out) {
     char copy[TEXT_LIMIT], *rest = copy;
-    bool had[3] = {false};
+    bool had[KINDS] = {false};
     qs_quantizer quantizer = {.granularity = QS_PER_TENSOR};
     if (strlen(text) >= sizeof copy)
         return qs_fail(QS_USAGE, "quantizer '%.32s...' is longer than %d characters; %s", text, TEXT_LIMIT - 1, form);
@@ -149,6 +173,8 @@ qs_status qs_quantizer_find(const char *text, qs_quantizer *out) {
     if (status == QS_OK) quantizer.rounding = default_rounding(quantizer.format);
     while (status == QS_OK && rest)
         status = take_part(strsep(&rest, ":"), had, &quantizer);
+    if (quantizer.least_squares && !had[ROUNDING]) quantizer.rounding = QS_NEAREST_EVEN;
+    if (status == QS_OK) status = options_check(&quantizer);
     if (status != QS_OK) return qs_fail_within(status, "quantizer '%s'", text);
     /* A policy that is the format's own is none: formats without infinities saturate anyway, and those with them go there anyway, but for
      * roundings toward zero. */
@@ -179,5 +205,6 @@ const char *qs_quantizer_text(const qs_quantizer *quantizer, char *buffer) {
     }
     if (quantizer->overflow != QS_OVERFLOW_DEFAULT)
         snprintf(buffer + length, (size_t)(TEXT_LIMIT - length), ":%s%s", overflow_mark, qs_overflow_name(quantizer->overflow));
+    if (quantizer->least_squares || quantizer->second_draw) strcat(buffer, quantizer->least_squares ? ":mse" : ":draw2");
     return buffer;
 }

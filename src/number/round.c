@@ -103,6 +103,10 @@ static float round_integer(const qs_format *format, qs_rounding rounding, float 
     *overflowed = true;
     if (isnan(x)) return (float)format->max;
     if (magnitude > format->max + 1.0) return (float)(x < 0 ? qs_format_lowest(format) : format->max);
+    if (format->is_logarithmic) {
+        *overflowed = magnitude > format->max;
+        return qs__logarithmic_round(format, rounding, x, random);
+    }
     double k = floor(magnitude);
     double rounded;
     if (rounding == QS_STOCHASTIC) {

@@ -29,6 +29,10 @@ static void row_quantize(const rows_job *job, int64_t row, float absmax) {
     const float *src = job->src + row * per_row;
     qs_random_stream random = {codes->random.key, codes->random.first + (uint64_t)row * codes->stride};
     job->step[row] = qs_step_of_absmax(codes->format, absmax);
+    if (codes->least_squares) {
+        const qs_clip_values values = {.format = codes->format, .src = src, .count = per_row, .stride = 1};
+        job->step[row] *= qs_clip_find(&values, absmax);
+    }
     for (int64_t at = 0; at < per_row; at += PIECE, random.first += PIECE) {
         const int64_t count = per_row - at < PIECE ? per_row - at : PIECE;
         if (row + 1 < codes->rows) next_fetch(src + per_row + at, count);

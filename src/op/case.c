@@ -51,7 +51,7 @@ bool qs_case_equal(const qs_case *a, const qs_case *b) {
         with->order != other->order || with->over != other->over || with->constant[0] != other->constant[0] ||
         with->constant[1] != other->constant[1] || with->rounding != other->rounding || with->overflow != other->overflow ||
         with->to != other->to || with->gradients != other->gradients || with->batched != other->batched || with->relu != other->relu ||
-        with->accumulate != other->accumulate || with->per_channel != other->per_channel ||
+        with->accumulate != other->accumulate || with->per_channel != other->per_channel || with->least_squares != other->least_squares ||
         !qs_narrow_equal(&with->accumulator, &other->accumulator))
         return false;
     for (int i = 0; i < 5; i++)
@@ -80,8 +80,8 @@ uint64_t qs_case_hash(const qs_case *one) {
                            {with->padding_more[0], with->padding_more[1]},
                            {with->offset, (int)with->overflow},
                            {with->hadamard, with->shifts << 1 | with->axis},
-                           {with->groups, (int)with->rounding << 5 | with->count_padding << 4 | with->accumulate << 3 | with->relu << 2 |
-                                              with->batched << 1 | with->per_channel}};
+                           {with->groups, (int)with->least_squares << 8 | (int)with->rounding << 5 | with->count_padding << 4 |
+                                              with->accumulate << 3 | with->relu << 2 | with->batched << 1 | with->per_channel}};
     const double number[] = {with->epsilon,      with->momentum,    with->probability, with->ceiling, with->beta1,     with->beta2,
                              with->weight_decay, with->clip_norm,   with->vocabulary,  with->heads,   with->key_heads, with->causal,
                              with->transposed,   with->merged,      with->scale,       with->base,    with->position,  with->approximate,
@@ -232,6 +232,7 @@ const char *qs_case_text(const qs_case *one, char *text) {
     if (with->batched) put(&to, " batched");
     if (with->relu) put(&to, " relu");
     if (with->accumulate) put(&to, " accumulate");
+    if (with->least_squares) put(&to, " mse");
     if (with->per_channel) put(&to, " per_channel");
     if (with->count_padding) put(&to, " count_padding");
     return text;
@@ -338,7 +339,7 @@ static qs_status read_attribute(const qs_op *op, const char *name, const char *t
     return qs_fail(QS_USAGE,
                    "\"%s\" is neither an operand of the pass nor one of kernel, stride, dilation, padding, padding_more, groups, offset, "
                    "axis, shifts, hadamard, %sceiling, rounding, overflow, to, accumulator, batched, relu, accumulate, per_channel, "
-                   "count_padding",
+                   "mse, count_padding",
                    name, settings);
 }
 
@@ -353,10 +354,12 @@ static qs_status read_word(char *word, qs_case *one) {
             one->attributes.accumulate = true;
         } else if (strcmp(word, "per_channel") == 0) {
             one->attributes.per_channel = true;
+        } else if (strcmp(word, "mse") == 0) {
+            one->attributes.least_squares = true;
         } else if (strcmp(word, "count_padding") == 0) {
             one->attributes.count_padding = true;
         } else {
-            return qs_fail(QS_USAGE, "\"%s\": expected name=value, batched, relu, accumulate, per_channel or count_padding", word);
+            return qs_fail(QS_USAGE, "\"%s\": expected name=value, batched, relu, accumulate, per_channel, mse or count_padding", word);
         }
         return QS_OK;
     }

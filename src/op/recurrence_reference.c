@@ -132,7 +132,12 @@ static qs_status decoded_weights(const unrolled *u, const qs_format *format, boo
                 step[k] = qs_step_of_absmax(format, step[k]);
             qs_quantize_channels(format, u->with->rounding, draws, layout, step, from, codes);
         } else {
-            const qs_row_codes all = {format, u->with->rounding, draws, (uint64_t)even, rows, hidden, 0};
+            const qs_row_codes all = {.format = format,
+                                      .rounding = u->with->rounding,
+                                      .random = draws,
+                                      .stride = (uint64_t)even,
+                                      .rows = rows,
+                                      .per_row = hidden};
             qs_quantize_rows(&all, from, step, NULL, codes);
         }
         for (int64_t i = 0; i < rows * hidden; i++)

@@ -6,8 +6,10 @@
 #include "table.h"
 
 const char *const qs__recipe_names =
-    "fp32, bf16, fp16, any other float format, integer/float such as int8/bf16 and int8/fp32, or all three "
-    "products in integers: int8:tensor, int4:shift4, int4:hadamard and the like";
+    "fp32, bf16, fp16, any other float format; all three products in integers: int8:tensor, int4:shift4, int4:shift4:mse, int4:hadamard "
+    "and "
+    "the like; forward/gradients such as int8/bf16, bf16/int4:shift4 and int4:shift4:nearest-even/log4; or "
+    "forward/input gradient/weight gradient: int4:shift4/int8/log4";
 
 const char *qs_gemm_name(qs_gemm gemm) {
     static const char *const names[QS_GEMMS] = {"forward", "input_gradient", "weight_gradient"};
@@ -30,61 +32,89 @@ static qs_quantizer whole(const qs_format *format) {
     return (qs_quantizer){.format = format, .rounding = format->kind == QS_KIND_FLOAT ? QS_NEAREST_EVEN : QS_STOCHASTIC};
 }
 
-/* Forward in `lower`, where integers give weights a step for each output channel; both gradients in a float. Without a float all three
- * products are in integers (docs/method.md §9.3). Then every operand has its steps by the channels that its sum runs over, and weights one
- * for each channel that it does not run over; the weight gradient takes the codes that forward saved. Under a Hadamard transform both
- * factors of a product are transformed along its inner dimension (input channels, output channels, samples), and each takes one step. */
-static qs_recipe make_recipe(const qs_quantizer *lower, const qs_format *gradient) {
+static bool is_integer(const qs_quantizer *quantizer) {
+    return quantizer->format->kind == QS_KIND_INTEGER;
+}
+
+/* Steps of weights: one for each channel that the sum does not run over. */
+static qs_quantizer by_channel(const qs_format *format, const qs_quantizer *like, bool of_inputs) {
+    return (qs_quantizer){.format = format,
+                          .granularity = QS_PER_CHANNEL,
+                          .channel_is_input = of_inputs,
+                          .rounding = like->rounding,
+                          .least_squares = like->least_squares};
+}
+
+/* Integers of as many bits, for the other factor of a gradient of powers of two. */
+static const qs_format *integer_like(const qs_format *format) {
+    char name[sizeof format->name];
+    snprintf(name, sizeof name, "int%d", format->bits);
+    return format->is_logarithmic ? qs_format_of(name) : format;
+}
+
+/* Forward in `lower`, where integers give weights a step for each output channel. All three products in integers (docs/method.md §9.3):
+ * every operand has its steps by the channels that its sum runs over, and weights one for each channel that it does not run over; the
+ * weight gradient takes the codes that forward saved. Under a Hadamard transform both factors of a product are transformed along its inner
+ * dimension (input channels, output channels, samples), and each takes one step. */
+static qs_recipe make_recipe(const qs_quantizer *lower, const qs_quantizer *input, const qs_quantizer *weight) {
     const bool transformed = lower->granularity == QS_HADAMARD;
-    qs_recipe recipe = {.forward = {.src = *lower, .weights = *lower}};
-    if (lower->format->kind == QS_KIND_INTEGER && !transformed) {
-        recipe.forward.weights = whole(lower->format);
-        recipe.forward.weights.granularity = QS_PER_CHANNEL;
-    }
-    if (gradient) {
-        recipe.input_gradient.diff_dst = recipe.input_gradient.weights = whole(gradient);
-        recipe.weight_gradient.src = recipe.weight_gradient.diff_dst = whole(gradient);
+    qs_recipe recipe = {.forward = {.src = *lower, .weights = *lower},
+                        .input_gradient = {.diff_dst = *input, .weights = *input},
+                        .weight_gradient = {.src = *weight, .diff_dst = *weight}};
+    recipe.input_gradient.diff_dst.channel_is_input = recipe.weight_gradient.diff_dst.channel_is_input = false;
+    if (is_integer(lower) && !transformed) recipe.forward.weights = by_channel(lower->format, lower, false);
+    if (transformed && is_integer(input)) {
+        recipe.input_gradient.weights.channel_is_input = recipe.weight_gradient.src.channel_is_input = false;
+        recipe.weight_gradient.src.over_samples = recipe.weight_gradient.diff_dst.over_samples = true;
         return recipe;
     }
-    qs_quantizer of_outputs = *lower;
-    of_outputs.channel_is_input = false;
-    recipe.input_gradient.diff_dst = recipe.input_gradient.weights = of_outputs;
-    recipe.weight_gradient.src = recipe.weight_gradient.diff_dst = of_outputs;
-    if (transformed) {
-        recipe.weight_gradient.src.over_samples = recipe.weight_gradient.diff_dst.over_samples = true;
-    } else {
-        recipe.input_gradient.weights = recipe.forward.weights;
-        recipe.input_gradient.weights.channel_is_input = true;
-        recipe.weight_gradient.src = recipe.forward.src;
-    }
+    if (is_integer(input))
+        recipe.input_gradient.weights =
+            is_integer(lower) ? by_channel(lower->format, lower, true) : by_channel(integer_like(input->format), input, true);
+    recipe.weight_gradient.src.second_draw = false;
+    if (is_integer(weight)) recipe.weight_gradient.src.format = integer_like(weight->format);
+    if (is_integer(weight) && is_integer(lower)) recipe.weight_gradient.src = *lower;
     return recipe;
 }
 
+/* A float, or an integer as quantizers are written, with what may be left out for `gradient`, which may be powers of two. */
+static bool part_read(const char *text, bool gradient, qs_quantizer *out) {
+    if (strchr(text, '(') && strncmp(text, "fp(", 3) != 0) return false;
+    if (qs_quantizer_find(text, out) != QS_OK || out->format->is_unsigned || out->granularity == QS_PER_CHANNEL) return false;
+    if (!is_integer(out)) return !strchr(text, ':');
+    if (gradient) return out->rounding == QS_STOCHASTIC && out->granularity != QS_HADAMARD;
+    return !out->format->is_logarithmic && !out->second_draw && (out->rounding == QS_STOCHASTIC || out->rounding == QS_NEAREST_EVEN);
+}
+
+/* "bf16"; "int4:shift4:mse": all three products in the integer; "int8/bf16", "int4:shift4/int8:tensor/log4": forward, gradients, or the
+ * input's and the weights' gradient apart. */
 qs_status qs_recipe_builtin(const char *name, qs_recipe *out) {
-    const char *slash = strchr(name, '/');
-    const size_t length = slash ? (size_t)(slash - name) : strlen(name);
-    const qs_format *real = NULL;
-    char text[QS_NAME] = "";
-    qs_quantizer lower = {0};
-    if (qs_format_find(slash ? slash + 1 : name, &real) != QS_OK || real->kind != QS_KIND_FLOAT) real = NULL;
-    if (length < sizeof text) memcpy(text, name, length);
-    const char *colon = strchr(text, ':');
-    if (!slash && real) {
-        lower = whole(real);
-    } else { /* "int8", "int4:shift4" or "int4:hadamard", signed; without a float behind it the second or third */
-        const bool spelt = !strchr(text, '(') && !(colon && strchr(colon + 1, ':')) && (slash ? real != NULL : colon != NULL);
-        if (!spelt || qs_quantizer_find(text, &lower) != QS_OK || lower.format->kind != QS_KIND_INTEGER || lower.format->is_unsigned ||
-            lower.granularity == QS_PER_CHANNEL || lower.rounding != QS_STOCHASTIC)
-            return qs_fail(QS_USAGE, "no recipe \"%.80s\"; recipes: %s", name, qs__recipe_names);
+    char text[QS_NAME] = "", *rest = text;
+    qs_quantizer part[QS_GEMMS] = {{0}};
+    int parts = 0;
+    bool known = strlen(name) < sizeof text;
+    if (known) strcpy(text, name);
+    for (char *one; known && (one = strsep(&rest, "/")) != NULL; parts++) {
+        const bool bare = !strchr(one, ':') && !strchr(name, '/'); /* "int8" alone does not say of what */
+        known = parts < QS_GEMMS && part_read(one, parts > 0, &part[parts]) && !(bare && is_integer(&part[parts]));
     }
-    *out = make_recipe(&lower, real);
-    snprintf(out->name, sizeof out->name, "%s", !slash && real ? real->name : name);
+    const bool transformed = known && part[0].granularity == QS_HADAMARD;
+    if (known && transformed && parts > 1) known = !is_integer(&part[1]) && (parts == 2 || !is_integer(&part[2]));
+    if (known && parts > 1) known = is_integer(&part[0]) || is_integer(&part[1]) || (parts == 3 && is_integer(&part[2]));
+    if (!known) return qs_fail(QS_USAGE, "no recipe \"%.80s\"; recipes: %s", name, qs__recipe_names);
+    if (parts == 1) {
+        part[1] = part[0];
+        part[1].least_squares = false;
+        if (is_integer(&part[0])) part[1].rounding = QS_STOCHASTIC;
+    }
+    *out = make_recipe(&part[0], &part[1], &part[parts > 2 ? 2 : 1]);
+    snprintf(out->name, sizeof out->name, "%s", parts == 1 && !is_integer(&part[0]) ? part[0].format->name : name);
     return QS_OK;
 }
 
 qs_recipe qs__recipe_fp32(void) {
     const qs_quantizer fp32 = whole(qs_format_of("fp32"));
-    qs_recipe recipe = make_recipe(&fp32, fp32.format);
+    qs_recipe recipe = make_recipe(&fp32, &fp32, &fp32);
     snprintf(recipe.name, sizeof recipe.name, "fp32");
     return recipe;
 }

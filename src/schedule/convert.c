@@ -126,8 +126,9 @@ static qs_status quantize_emit(qs_schedule_draft *draft, const conversion *one, 
     attributes.rounding = one->to.rounding;
     attributes.batched = one->batched;
     attributes.shifts = one->to.shift_groups;
+    attributes.least_squares = one->to.least_squares;
     qs_pending pending;
-    qs__conversion_make(&pending, one->node, one->stream, &draft->quantize, &attributes);
+    qs__conversion_make(&pending, one->node, one->stream + (one->to.second_draw ? QS_STREAM_SECOND : 0), &draft->quantize, &attributes);
     qs__pending_bind(&pending, QS_SRC, one->shape, one->from, one->place.buffer, one->place.offset);
     if (!by_row) qs__pending_bind(&pending, QS_ABSMAX, maxima, draft->fp32, absmax, 0);
     if (by_row && one->columns) qs__pending_bind(&pending, QS_COLUMN_ABSMAX, columns, draft->fp32, absmax, 0);

@@ -10,7 +10,7 @@
 bool qs__quantizer_same(const qs_quantizer *a, const qs_quantizer *b) {
     return a->format == b->format && a->granularity == b->granularity && a->shift_groups == b->shift_groups && a->hadamard == b->hadamard &&
            a->over_samples == b->over_samples && a->channel_is_input == b->channel_is_input && a->rounding == b->rounding &&
-           a->overflow == b->overflow;
+           a->overflow == b->overflow && a->least_squares == b->least_squares && a->second_draw == b->second_draw;
 }
 
 const qs_quantizer *qs__factor_quantizer(const qs_recipe *recipe, qs_gemm gemm, int factor) {
@@ -85,7 +85,7 @@ qs_quantizer qs__weights_form(const qs_schedule_draft *draft, int node, const qs
 qs_quantizer qs__input_form(const qs_schedule_draft *draft, int node, int input, const qs_quantizer *quantizer) {
     const qs_format *format = quantizer->format;
     qs_quantizer form = qs__operand_form(draft, node, quantizer);
-    if (format->kind != QS_KIND_INTEGER || format->is_unsigned || form.granularity == QS_HADAMARD) return form;
+    if (format->kind != QS_KIND_INTEGER || format->is_unsigned || format->is_logarithmic || form.granularity == QS_HADAMARD) return form;
     if (draft->recipe[node]->weight_gradient.diff_dst.format->kind != QS_KIND_INTEGER) return form;
     const qs_format *other = draft->unsigned_of[format->bits];
     if (other && draft->topology.non_negative[draft->graph->node[node].input[input]]) form.format = other;

@@ -18,7 +18,8 @@ typedef enum qs_stream {
     QS_STREAM_SUM,
     QS_STREAM_ROUND_VALUE = QS_STREAM_SUM + QS_GEMMS,
     QS_STREAM_ROUND_GRADIENT,
-    QS_STREAM_ROUND_PARAMETER /* the last one plus the role */
+    QS_STREAM_ROUND_PARAMETER,                                   /* the last one plus the role */
+    QS_STREAM_SECOND = QS_STREAM_ROUND_PARAMETER + QS_ROLE_COUNT /* of a quantizer with draw2: plus what it were without */
 } qs_stream;
 
 /* ---- Buffers of a draft ---- */

@@ -46,6 +46,17 @@ static const char *const harder[] = {
     "shifts=8 batched per_channel",
     "quantize/forward src=fp32[9,13,3] absmax=fp32[13] dst=uint7[9,13,3] dst_step=fp32[1] dst_group=int8[13] axis=1 rounding=nearest-away "
     "shifts=3 batched per_channel",
+    CODES("fp32", "[5003]", "log4", " rounding=stochastic"), CODES("bf16", "[5003]", "log4", ""),
+    CODES("fp32", "[5003]", "log3", " rounding=floor"), CODES("e5m2", "[5003]", "log2", " rounding=nearest-away"),
+    CODES("fp32", "[5003]", "log4", " rounding=toward-zero"),
+    "quantize/forward src=bf16[9,13,3] absmax=fp32[13] dst=log4[9,13,3] dst_step=fp32[1] dst_group=int8[13] axis=1 rounding=stochastic "
+    "shifts=3 batched per_channel",
+    CODES("fp32", "[50021]", "int4", " mse"), CODES("bf16", "[90021]", "uint4", " mse"),
+    CODES("fp16", "[33,7,5,3]", "int8", " mse batched"),
+    "quantize/forward src=fp32[40,7,3,3] dst=int4[40,7,3,3] dst_step=fp32[40] column_absmax=fp32[7] mse per_channel",
+    "quantize/forward src=fp32[600,70] absmax=fp32[70] dst=int4[600,70] dst_step=fp32[70] axis=1 mse per_channel",
+    "quantize/forward src=bf16[40,1200,3] absmax=fp32[1200] dst=uint4[40,1200,3] dst_step=fp32[1] dst_group=int8[1200] axis=1 shifts=8 "
+    "batched mse per_channel",
     CODES("fp32", "[128,5,3,3]", "int4", " hadamard=64 rounding=stochastic batched"),
     CODES("bf16", "[5,6,3,3]", "int8", " axis=1 hadamard=2 rounding=floor batched"),
     "dequantize/forward src=int4[33,77] src_step=fp32[33] dst=fp(4,2,1)[33,77] per_channel",

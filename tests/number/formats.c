@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
-// covers: fp32 tf32 bf16 fp16 e5m2 e4m3fn fp int uint
+// covers: fp32 tf32 bf16 fp16 e5m2 e4m3fn fp int uint log
 /* Descriptors: facts of every named format against its standard, the families' formulas, interning, order, storage, messages. */
 #include "number_test.h"
 
@@ -22,6 +22,9 @@ static const struct {
     {"int2", QS_KIND_INTEGER, 2, 0, 1.0, 0.0, 0.0},
     {"uint7", QS_KIND_INTEGER, 7, 0, 127.0, 0.0, 0.0},
     {"uint4", QS_KIND_INTEGER, 4, 0, 15.0, 0.0, 0.0},
+    {"log4", QS_KIND_INTEGER, 4, 0, 64.0, 0.0, 0.0}, /* 3 bits of exponent: 0 and seven powers of two */
+    {"log3", QS_KIND_INTEGER, 3, 0, 4.0, 0.0, 0.0},
+    {"log2", QS_KIND_INTEGER, 2, 0, 1.0, 0.0, 0.0},
     {"fp(6,9,0)", QS_KIND_FLOAT, 16, 9, 0x1.ff8p32, 0x1p-30, 0x1p-39},
     {"fp(4,3,4)", QS_KIND_FLOAT, 8, 3, 30.0, 0x1p-10, 0x1p-13},
     {"fp(5,2,0)", QS_KIND_FLOAT, 8, 2, 114688.0, 0x1p-14, 0x1p-16},
@@ -47,6 +50,7 @@ TEST(equal_formats_are_one_pointer) {
     assert_ptr_equal(format_named("fp(6,9)"), format_named("fp(6,9,0)"));
     assert_ptr_equal(format_named("int(8)"), format_named("int8"));
     assert_ptr_equal(format_named("uint(4)"), format_named("uint4"));
+    assert_ptr_equal(format_named("log(4)"), format_named("log4"));
     assert_ptr_not_equal(format_named("uint4"), format_named("int4"));
     assert_ptr_equal(format_named("bf16"), qs_format_of("bf16"));
     assert_ptr_not_equal(format_named("fp(5,2)"), format_named("e5m2"));
@@ -62,7 +66,7 @@ TEST(every_listed_name_is_found) {
     assert_true(count >= 12);
     assert_null(qs_format_name_at(count + 5));
     assert_string_equal(qs_format_family_syntax_at(0), "fp(e,m,bias)");
-    assert_null(qs_format_family_syntax_at(3));
+    assert_null(qs_format_family_syntax_at(4));
 }
 
 /* The lowest and highest bias of every width, and one beyond each: normal values stay inside fp32's exponents -126 ... 127, but for one
@@ -115,6 +119,7 @@ TEST(bad_parameters_are_refused) {
         "fp(4,-1)",   "fp(4,3,x)",   "fp(8,7,1)", "fp(8,7,-1)", "fp(4,3,999)", "fp(4,3,-)", "fp(99999999999999999999,3)",
         "int",        "int1",        "int9",      "int16",      "int(8",       "int(8))",   "int8 ",
         "int()",      "INT8",        "FP32",      "fp(4.0,3)",  "uint8",       "uint1",     "uint",
+        "log5",       "log1",        "log",
     };
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         const qs_format *format = NULL;

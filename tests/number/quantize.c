@@ -5,7 +5,7 @@
 
 enum { COUNT = 4096 };
 
-static const char *const integers[] = {"int8", "int7", "int6", "int5", "int4", "int3", "int2", "uint7", "uint4", "uint2"};
+static const char *const integers[] = {"int8", "int7", "int6", "int5", "int4", "int3", "int2", "uint7", "uint4", "uint2", "log4", "log3"};
 
 TEST(steps_reach_the_maximum) {
     for (size_t n = 0; n < COUNT_OF(integers); n++) {

@@ -90,6 +90,36 @@ TEST(shift_groups_round_trip) {
     assert_int_equal(quantizer_named("int4:tensor").shift_groups, 0);
 }
 
+/* Clipping rounds to nearest, also where nothing says so; a second draw needs a first. */
+TEST(options_round_trip) {
+    static const char *const texts[][2] = {{"int4:shift4(in):mse", "int4:shift4(in):nearest-even:mse"},
+                                           {"uint4:mse", "uint4:tensor:nearest-even:mse"},
+                                           {"int4:mse:channel(out):nearest-even", "int4:channel(out):nearest-even:mse"},
+                                           {"int4:draw2:shift4(out)", "int4:shift4(out):stochastic:draw2"},
+                                           {"log4:draw2", "log4:tensor:stochastic:draw2"}};
+    for (size_t i = 0; i < COUNT_OF(texts); i++) {
+        char text[64];
+        qs_quantizer quantizer = quantizer_named(texts[i][0]);
+        assert_string_equal(qs_quantizer_text(&quantizer, text), texts[i][1]);
+        quantizer = quantizer_named(texts[i][1]);
+        assert_string_equal(qs_quantizer_text(&quantizer, text), texts[i][1]);
+        assert_int_equal(quantizer.least_squares, strstr(text, "mse") != NULL);
+        assert_int_equal(quantizer.second_draw, strstr(text, "draw2") != NULL);
+    }
+    static const char *const refused[][2] = {{"int4:stochastic:mse", "'mse' clips"},
+                                             {"int4:hadamard:mse", "'mse' clips"},
+                                             {"log4:mse", "'mse' clips"},
+                                             {"bf16:mse", "'mse' needs an integer format"},
+                                             {"int4:nearest-even:draw2", "nearest-even draws nothing"},
+                                             {"int4:mse:draw2", "nearest-even draws nothing"},
+                                             {"int4:mse:mse", "one part too many"},
+                                             {"int4:draw3", "no granularity, no rounding and no option"}};
+    for (size_t i = 0; i < COUNT_OF(refused); i++) {
+        qs_quantizer quantizer;
+        assert_refused(qs_quantizer_find(refused[i][0], &quantizer), QS_USAGE, refused[i][1]);
+    }
+}
+
 TEST(transforms_round_trip) {
     static const char *const over[] = {"in", "out", "samples"};
     char text[64], again[64];
@@ -164,4 +194,5 @@ TEST(bad_texts_are_refused) {
     assert_message("toward-zero");
 }
 
-TEST_MAIN(defaults_follow_the_format, texts_round_trip, shift_groups_round_trip, transforms_round_trip, bad_texts_are_refused)
+TEST_MAIN(defaults_follow_the_format, texts_round_trip, shift_groups_round_trip, options_round_trip, transforms_round_trip,
+          bad_texts_are_refused)

@@ -7,6 +7,15 @@ TEST(cases) {
     check_cases("quantize");
 }
 
+/* The step that a largest magnitude gives, or, in a range of least squared error, one of the ratios of it. */
+static bool is_step(const bound *b, float step, const qs_format *format, float absmax) {
+    const float whole = qs_step_of_absmax(format, absmax);
+    bool found = step == whole;
+    for (int k = 0; b->one.attributes.least_squares && k < QS_CLIPS; k++)
+        found |= step == whole * qs_clip_ratio(k);
+    return found;
+}
+
 /* The step of element i of values x: of all, of its row, of its column, or of its column's shift group. */
 static double step_of(bound *b, const float *x, int64_t i) {
     const qs_attributes *with = &b->one.attributes;
@@ -15,24 +24,24 @@ static double step_of(bound *b, const float *x, int64_t i) {
     const int64_t count = bound_count(b, QS_DST);
     if (with->per_channel && with->axis == 0) {
         const int64_t rows = bound_count(b, QS_DST_STEP), row = i / (count / rows);
-        assert_true(steps[row] == qs_step_of_absmax(format, qs_absmax_array(count / rows, x + row * (count / rows))));
+        assert_true(is_step(b, steps[row], format, qs_absmax_array(count / rows, x + row * (count / rows))));
         return (double)steps[row];
     }
     const int64_t channels = bound_count(b, QS_ABSMAX);
     const float *absmax = bound_fp32(b, QS_ABSMAX);
     const int64_t at = channels > 1 && with->axis == 1 ? i % channels : i / (count / channels);
     if (with->shifts == 0) {
-        assert_true(steps[at] == qs_step_of_absmax(format, absmax[at]));
+        assert_true(is_step(b, steps[at], format, absmax[at]));
         return (double)steps[at];
     }
     const int group = ((const int8_t *)bound_tensor(b, QS_DST_GROUP)->data)[at];
     assert_true(group >= 0 && group < with->shifts);
-    assert_true(steps[0] == qs_step_of_absmax(format, qs_absmax_array(channels, absmax)));
+    assert_true(is_step(b, steps[0], format, qs_absmax_array(channels, absmax)));
     return ldexp((double)steps[0], -group);
 }
 
-/* |code × step - x| < step inside the range, its ends beyond it. x × (1/step) carries two fp32 roundings of a number up to 127: 2^-16; x
- * may be transformed before. */
+/* |code × step - x| < step (of powers of two: the lower of the two around x) inside the range, its ends beyond it. x × (1/step) carries two
+ * fp32 roundings of a number up to 127: 2^-16; x may be transformed before. */
 TEST(codes) {
     int64_t clamped = 0;
     for (const char *const *text = qs_op_of("quantize")->cases; *text; text++) {
@@ -52,7 +61,8 @@ TEST(codes) {
                 assert_true(code[i] == (scaled > 0 ? format->max : lowest));
                 clamped++;
             } else {
-                assert_true(fabs(code[i] - scaled) <= (nearest ? 0.5 : 1) + 0x1p-16 + off / step_of(&b, x, i));
+                const double spacing = format->is_logarithmic && fabs(scaled) > 1 ? exp2(floor(log2(fabs(scaled)))) : 1;
+                assert_true(fabs(code[i] - scaled) <= (nearest ? 0.5 : 1) * spacing * (1 + 0x1p-16) + 0x1p-16 + off / step_of(&b, x, i));
             }
         }
         free(x);

@@ -63,6 +63,37 @@ TEST(all_in_integers) {
     expect_quantizer(&recipe.weight_gradient.src, "bf16");
 }
 
+/* Forward and gradients apart, to nearest, clipped, in powers of two. */
+TEST(apart) {
+    static const struct {
+        const char *name, *src, *weights, *diff_dst, *input_weights, *saved, *weight_diff_dst;
+    } all[] = {{"int4:shift4:nearest-even", "int4:shift4(in):nearest-even", "int4:channel(out):nearest-even", "int4:shift4(out):stochastic",
+                "int4:channel(in):nearest-even", "int4:shift4(in):nearest-even", "int4:shift4(out):stochastic"},
+               {"int4:shift4:mse", "int4:shift4(in):nearest-even:mse", "int4:channel(out):nearest-even:mse", "int4:shift4(out):stochastic",
+                "int4:channel(in):nearest-even:mse", "int4:shift4(in):nearest-even:mse", "int4:shift4(out):stochastic"},
+               {"int4:tensor:mse/log4/log4:draw2", "int4:tensor:nearest-even:mse", "int4:channel(out):nearest-even:mse",
+                "log4:tensor:stochastic", "int4:channel(in):nearest-even:mse", "int4:tensor:nearest-even:mse",
+                "log4:tensor:stochastic:draw2"},
+               {"int4:shift4/int8/int4:shift2", "int4:shift4(in):stochastic", "int4:channel(out):stochastic", "int8:tensor:stochastic",
+                "int4:channel(in):stochastic", "int4:shift4(in):stochastic", "int4:shift2(out):stochastic"},
+               {"bf16/int4:shift4", "bf16", "bf16", "int4:shift4(out):stochastic", "int4:channel(in):stochastic",
+                "int4:shift4(in):stochastic", "int4:shift4(out):stochastic"},
+               {"bf16/fp32/log4", "bf16", "bf16", "fp32", "fp32", "int4:tensor:stochastic", "log4:tensor:stochastic"},
+               {"int4:shift4/log4/bf16", "int4:shift4(in):stochastic", "int4:channel(out):stochastic", "log4:tensor:stochastic",
+                "int4:channel(in):stochastic", "bf16", "bf16"}};
+    for (size_t i = 0; i < COUNT_OF(all); i++) {
+        qs_recipe recipe;
+        assert_ok(qs_recipe_builtin(all[i].name, &recipe));
+        assert_string_equal(recipe.name, all[i].name);
+        expect_quantizer(&recipe.forward.src, all[i].src);
+        expect_quantizer(&recipe.forward.weights, all[i].weights);
+        expect_quantizer(&recipe.input_gradient.diff_dst, all[i].diff_dst);
+        expect_quantizer(&recipe.input_gradient.weights, all[i].input_weights);
+        expect_quantizer(&recipe.weight_gradient.src, all[i].saved);
+        expect_quantizer(&recipe.weight_gradient.diff_dst, all[i].weight_diff_dst);
+    }
+}
+
 TEST(transformed) {
     qs_recipe recipe;
     assert_ok(qs_recipe_builtin("int4:hadamard", &recipe));
@@ -102,14 +133,21 @@ TEST(unknown) {
                                         "bf16/bf16",
                                         "int8/",
                                         "/bf16",
-                                        "int8/int8",
+                                        "uint8/bf16",
                                         "bf17",
                                         "int8/bf16/x",
                                         "int4:shift9",
                                         "int4:channel(out)",
                                         "uint4:shift4",
                                         "bf16:tensor",
-                                        "int4:shift4:nearest-even",
+                                        "int4:shift4:floor",
+                                        "log4:tensor",
+                                        "int4:shift4/int4:hadamard",
+                                        "int4:hadamard/int4:shift4",
+                                        "int4:shift4/log4/log4/log4",
+                                        "int4:shift4:draw2",
+                                        "int4:shift4/int4:nearest-even",
+                                        "bf16/bf16/bf16",
                                         "int4:shift4(in)",
                                         "int4:hadamard(out)",
                                         "int4:hadamard3",
@@ -189,4 +227,5 @@ TEST(of_class_refused) {
     }
 }
 
-TEST_MAIN(float_recipe, integer_recipe, all_in_integers, transformed, in_a_plan, unknown, of_class, of_class_by_name, of_class_refused)
+TEST_MAIN(float_recipe, integer_recipe, all_in_integers, apart, transformed, in_a_plan, unknown, of_class, of_class_by_name,
+          of_class_refused)

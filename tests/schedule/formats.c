@@ -322,6 +322,44 @@ static qs_place place_of(const qs_step *step, qs_role role) {
     return step->place[qs_case_position(&step->case_, role)];
 }
 
+static int quantize_steps(const model *one, const qs_schedule *schedule, const char *format, const qs_step *found[2]) {
+    char dst[32];
+    int count = 0;
+    snprintf(dst, sizeof dst, " dst=%s[4,8,8,8]", format);
+    for (int s = 0; s < schedule->steps; s++) {
+        const qs_step *step = &schedule->step[s];
+        if (step->kind == QS_STEP_KERNEL && step->node == qs_graph_find(one->graph, "b") && strstr(step->case_text, dst) && count < 2)
+            found[count++] = step;
+    }
+    return count;
+}
+
+/* Both gradient products share codes, unless the second asks for draws of its own; forward clips where it says so, and gradients do not. */
+static void draws_and_ranges_of_their_own(void) {
+    const qs_step *of[2];
+    model one = chain("int4:shift4:mse/log4/log4", "int4:shift4:mse/log4/log4", "fp32");
+    qs_schedule *schedule = lowered(&one, "bf16");
+    assert_int_equal(quantize_steps(&one, schedule, "log4", of), 1);
+    assert_non_null(strstr(of[0]->case_text, "rounding=stochastic"));
+    assert_null(strstr(of[0]->case_text, "mse"));
+    case_says(step_of(&one, schedule, "b", "conv2d", "input_gradient"), "diff_dst=log4[4,8,8,8] diff_dst_step=fp32[1]");
+    case_says(step_of(&one, schedule, "b", "conv2d", "weight_gradient"),
+              "src=uint4[4,8,8,8] src_step=fp32[1] src_group=int8[8] diff_dst=log4");
+    int clipped = 0;
+    for (int s = 0; s < schedule->steps; s++)
+        clipped += schedule->step[s].kind == QS_STEP_KERNEL && strstr(schedule->step[s].case_text, " mse") != NULL;
+    assert_int_equal(clipped, 5); /* two inputs, weights of two forward products and of one input gradient: the images need none */
+    qs_schedule_release(schedule);
+    end(&one);
+    one = chain("int4:shift4:mse/log4/log4:draw2", "int4:shift4:mse/log4/log4:draw2", "fp32");
+    schedule = lowered(&one, "bf16");
+    assert_int_equal(quantize_steps(&one, schedule, "log4", of), 2);
+    assert_true(of[0]->stream != of[1]->stream);
+    assert_string_equal(of[0]->case_text, of[1]->case_text);
+    qs_schedule_release(schedule);
+    end(&one);
+}
+
 /* b reads what a ReLU made: unsigned codes; a reads the images: signed ones. Forward and weight gradient take the same codes. */
 TEST(integers_in_all_passes) {
     model one = chain("int4:shift4", "int4:shift4", "int6:shift2");
@@ -346,6 +384,7 @@ TEST(integers_in_all_passes) {
     assert_int_equal(steps_of(&one, schedule, "b", "dequantize", QS_BACKWARD), 0);
     qs_schedule_release(schedule);
     end(&one);
+    draws_and_ranges_of_their_own();
 }
 
 /* Integers forward alone keep signed codes, and what forward saved in groups is dequantized by them. */

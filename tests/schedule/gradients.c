@@ -152,7 +152,9 @@ TEST(attention_in_parts) {
     static const struct {
         const char *recipe;
         double least;
-    } recipes[] = {{"bf16", 0.999}, {"int8/bf16", 0.98}, {"int8:tensor", 0.98}, {"int6:shift4", 0.9}, {"int8:hadamard16", 0.98}};
+    } recipes[] = {{"bf16", 0.999},           {"int8/bf16", 0.98},        {"int8:tensor", 0.98},
+                   {"int6:shift4", 0.9},      {"int8:hadamard16", 0.98},  {"int8:tensor:nearest-even", 0.98},
+                   {"int8:tensor:mse", 0.98}, {"bf16/int8:tensor", 0.98}, {"bf16/log4/log4:draw2", 0.8}};
     finite_differences(attention_graph());
     for (size_t r = 0; r < COUNT_OF(recipes); r++)
         directions_agree(attention_graph, recipes[r].recipe, recipes[r].least);

@@ -331,13 +331,14 @@ QS_CUDA_DEVICE uint32_t e5m2_stochastic(float x, uint32_t random) {
 
 /* ---- Integers --------------------------------------------------------------------------------------------------------------------------- */
 
-/* How values become codes: clamp(round(x · inverse), lowest, highest). */
+/* How values become codes: clamp(round(x · inverse), lowest, highest), or powers of two. */
 struct fixed_range {
     float lowest, highest;
+    bool logarithmic;
 };
 
 QS_CUDA_DEVICE fixed_range fixed_range_of(const qs__cuda_format &format) {
-    const fixed_range range = {format.is_unsigned ? 0.0f : -format.max, format.max};
+    const fixed_range range = {format.is_unsigned ? 0.0f : -format.max, format.max, format.is_logarithmic != 0};
     return range;
 }
 
@@ -356,12 +357,8 @@ QS_CUDA_DEVICE float step_of_absmax(const qs__cuda_format &format, float absmax)
     return largest(absmax / format.max, 0x1p-100f);
 }
 
-/* One code of qs_quantize_array, from y = x · (unit/step); a NaN becomes the largest. With QS_STOCHASTIC the unit is 2^16, else 1: codes have
- * 16 fractional bits, to which a draw of 16 bits, `half`, is added. */
-template <int rounding> QS_CUDA_DEVICE int quantize_scaled(fixed_range range, float y, uint32_t half) {
-    const float unit = rounding == QS_STOCHASTIC ? 65536.0f : 1.0f, low = range.lowest * unit, high = range.highest * unit;
-    y = y < high ? y : high;
-    y = y > low ? y : low;
+/* An integer from y, 16 fractional bits of which take a draw where rounding is stochastic. */
+template <int rounding> QS_CUDA_DEVICE int integer_of(float y, uint32_t half) {
     if (rounding == QS_STOCHASTIC) return (nearest_integer(y) + (int)half) >> 16;
     if (rounding == QS_NEAREST_EVEN) return nearest_integer(y);
     const int whole = (int)y;
@@ -371,6 +368,18 @@ template <int rounding> QS_CUDA_DEVICE int quantize_scaled(fixed_range range, fl
         return whole + (rest >= 0.5f ? (y < 0 ? -1 : 1) : 0);
     }
     return whole;
+}
+
+/* One code of qs_quantize_array, from y = x · (unit/step); a NaN becomes the largest. With QS_STOCHASTIC the unit is 2^16, else 1: codes have
+ * 16 fractional bits, to which a draw of 16 bits, `half`, is added. */
+template <int rounding> QS_CUDA_DEVICE int quantize_scaled(fixed_range range, float y, uint32_t half) {
+    const float unit = rounding == QS_STOCHASTIC ? 65536.0f : 1.0f, low = range.lowest * unit, high = range.highest * unit;
+    y = y < high ? y : high;
+    y = y > low ? y : low;
+    if (!range.logarithmic) return integer_of<rounding>(y, half);
+    /* Between powers of two the spacing is the lower one. */
+    const int above = (int)(bits_of(y) >> 23 & 0xFFu) - (rounding == QS_STOCHASTIC ? 143 : 127), exponent = above > 0 ? above : 0;
+    return integer_of<rounding>(y * float_of((uint32_t)(127 - exponent) << 23), half) * (1 << exponent);
 }
 
 /* The same of qs_round_value for integers: the unit is taken here. */

@@ -267,6 +267,7 @@ qs__cuda_format qs__cuda_format_of(const qs_format *format) {
                            .bias = format->bias,
                            .specials = (int)format->specials,
                            .is_unsigned = format->is_unsigned,
+                           .is_logarithmic = format->is_logarithmic,
                            .max = (float)format->max,
                            .min_normal = (float)format->min_normal,
                            .min_subnormal = (float)format->min_subnormal};

@@ -36,7 +36,7 @@ typedef struct qs__cuda_format {
     int kind; /* qs__cuda_kind */
     int bits, exponent_bits, mantissa_bits, bias;
     int specials; /* qs_specials */
-    int is_unsigned;
+    int is_unsigned, is_logarithmic;
     float max, min_normal, min_subnormal;
 } qs__cuda_format;
 

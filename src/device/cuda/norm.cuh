@@ -52,7 +52,7 @@ QS_CUDA_DEVICE float vector_step(double absmax) {
 }
 
 QS_CUDA_DEVICE double vector_rounded(float step, double value) {
-    const fixed_range range = {-127.0f, 127.0f};
+    const fixed_range range = {-127.0f, 127.0f, false};
     return (double)step * (double)quantize_scaled<QS_NEAREST_EVEN>(range, (float)(value / (double)step), 0);
 }
 

@@ -5,7 +5,7 @@
 #include "cuda/quantize_jobs.h"
 #include "cuda/stream.cuh"
 
-/* ---- Steps of columns ------------------------------------------------------------------------------------------------------------- */
+/* ---- Groups of channels --------------------------------------------------------------------------------------------------------------- */
 
 constexpr float smallest_step = 0x1p-100f;
 
@@ -22,6 +22,60 @@ QS_CUDA_DEVICE int group_of(float range, float widest, int groups) {
     return group;
 }
 
+/* ---- Ranges of least squared error ------------------------------------------------------------------------------------------------- */
+
+/* The error of a share of the range, 0 to 1, in 2^-31 of its square: number's, bit for bit. */
+QS_CUDA_DEVICE uint32_t clip_error(float share, float up, float down, float most) {
+    const float y = share * up, code = (y < most ? y : most) + 0x1.8p23f - 0x1.8p23f;
+    const float off = share - code * down;
+    return (uint32_t)(int)(off * off * 0x1p31f);
+}
+
+QS_CUDA_GLOBAL(clip_errors, qs__cuda_clip_job) {
+    __shared__ unsigned long long sum[QS_CLIPS];
+    const float *absmax = pointer<const float>(job.absmax);
+    const int64_t parts = gridDim.x / job.units, unit = blockIdx.x / parts, part = blockIdx.x % parts;
+    const float lowest = job.format.is_unsigned ? 0.0f : -1.0f;
+    uint32_t high = 0;
+    for (int64_t c = threadIdx.x; job.shifts > 0 && c < job.channels; c += blockDim.x)
+        high = largest(high, bits_of(absmax[c]) & MAGNITUDE_BITS);
+    const float widest = float_of(job.shifts > 0 ? block_max(high) : bits_of(absmax[unit]) & MAGNITUDE_BITS);
+    if (!finite(widest) || widest < QS_LEAST_CLIPPED) return; /* all threads of the block */
+    if (threadIdx.x < QS_CLIPS) sum[threadIdx.x] = 0;
+    __syncthreads();
+    const float inverse = 1.0f / widest;
+    unsigned long long error[QS_CLIPS] = {0};
+    for (int64_t i = part * blockDim.x + threadIdx.x; i < job.extent; i += parts * blockDim.x) {
+        const int group = job.shifts > 0 ? group_of(absmax[i % job.channels], widest, job.shifts) : 0;
+        const float y = value_load(job.src, unit * job.next + i * job.stride) * (inverse * (float)(1 << group));
+        const float held = y > lowest ? y < 1.0f ? y : 1.0f : lowest, share = held < 0.0f ? -held : held;
+        QS_CUDA_UNROLL
+        for (int k = 0; k < QS_CLIPS; k++)
+            error[k] += clip_error(share, job.up[k], job.down[k], job.format.max) >> 2 * group;
+    }
+    QS_CUDA_UNROLL
+    for (int k = 0; k < QS_CLIPS; k++)
+        if (error[k]) atomicAdd(&sum[k], error[k]);
+    __syncthreads();
+    if (threadIdx.x < QS_CLIPS) atomicAdd(pointer<unsigned long long>(job.error) + unit * QS_CLIPS + threadIdx.x, sum[threadIdx.x]);
+}
+
+QS_CUDA_GLOBAL(clip_choose, qs__cuda_clip_job) {
+    for (int64_t unit = thread_number(); unit < job.units; unit += thread_count()) {
+        const unsigned long long *error = pointer<const unsigned long long>(job.error) + unit * QS_CLIPS;
+        int best = 0;
+        for (int k = 1; k < QS_CLIPS; k++)
+            if (error[k] < error[best]) best = k;
+        pointer<float>(job.ratio)[unit] = job.ratios[best];
+    }
+}
+
+/* ---- Steps of columns ------------------------------------------------------------------------------------------------------------- */
+
+QS_CUDA_DEVICE float clip_ratio(uint64_t ratio, int64_t unit) {
+    return ratio ? pointer<const float>(ratio)[unit] : 1.0f;
+}
+
 QS_CUDA_GLOBAL(column_steps, qs__cuda_column_steps_job) {
     const float *absmax = pointer<const float>(job.absmax);
     uint32_t high = 0;
@@ -29,10 +83,12 @@ QS_CUDA_GLOBAL(column_steps, qs__cuda_column_steps_job) {
         high = largest(high, bits_of(absmax[c]) & MAGNITUDE_BITS);
     const float widest = float_of(block_max(high));
     const bool usable = finite(widest) && widest > 0.0f;
-    const float common = usable ? largest(widest / job.format.max, smallest_step * power_of_two(job.shifts - 1)) : 1.0f;
+    const float least = smallest_step * power_of_two(job.shifts - 1);
+    const float common = (usable ? largest(widest / job.format.max, least) : 1.0f) * clip_ratio(job.shifts > 0 ? job.ratio : 0, 0);
     for (int64_t c = threadIdx.x; c < job.columns; c += blockDim.x) {
         const int group = job.shifts > 0 && usable ? group_of(absmax[c], widest, job.shifts) : 0;
-        const float step = job.shifts > 0 ? common * power_of_two(-group) : step_of_absmax(job.format, absmax[c]);
+        const float step =
+            job.shifts > 0 ? common * power_of_two(-group) : step_of_absmax(job.format, absmax[c]) * clip_ratio(job.ratio, c);
         pointer<float>(job.factor)[c] = job.unit / step;
         if (job.shifts > 0)
             pointer<uint8_t>(job.group)[c] = (uint8_t)group;
@@ -46,7 +102,7 @@ QS_CUDA_GLOBAL(column_steps, qs__cuda_column_steps_job) {
 
 /* 1/step · unit of a row; whoever has its first element writes the step. */
 QS_CUDA_DEVICE float row_factor(const qs__cuda_quantize_job &job, int64_t row, bool first) {
-    const float step = step_of_absmax(job.dst.format, pointer<const float>(job.absmax)[row]);
+    const float step = step_of_absmax(job.dst.format, pointer<const float>(job.absmax)[row]) * clip_ratio(job.ratio, row);
     if (first) pointer<float>(job.step)[row] = step;
     return 1.0f / step * (job.rounding == QS_STOCHASTIC ? 65536.0f : 1.0f);
 }

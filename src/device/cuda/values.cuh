@@ -185,8 +185,9 @@ QS_CUDA_DEVICE uint32_t round_code(const qs__cuda_format &format, int rounding, 
 QS_CUDA_DEVICE float round_value(const qs__cuda_format &format, int rounding, int overflow, float x, uint32_t random, bool *overflowed) {
     if (format.kind == QS__CUDA_INTEGER) {
         const float code = (float)round_integer(fixed_range_of(format), rounding, x, random >> 16);
-        const float wide = (float)round_integer({-0x1p10f, 0x1p10f}, rounding, x, random >> 16);
-        *overflowed = wide != code || bits_of(x) << 1 > INFINITY_BITS << 1;
+        const float wide = (float)round_integer({-0x1p10f, 0x1p10f, false}, rounding, x, random >> 16);
+        const bool beyond = format.is_logarithmic ? !(x >= -format.max && x <= format.max) : wide != code;
+        *overflowed = beyond || bits_of(x) << 1 > INFINITY_BITS << 1;
         return code;
     }
     const rounded out = round_float(plan_of(format), rounding, overflow, x, random);

@@ -167,6 +167,7 @@ static qs_status run_quantize_by_row(const qs__chain *chain, const qs_run *run) 
                                 .stride = rows.stride,
                                 .rows = rows.rows,
                                 .per_row = rows.per_row,
+                                .least_squares = one->attributes.least_squares,
                                 .columns = columns ? qs__case_count(one, QS_COLUMN_ABSMAX) : 0};
     qs_quantize_rows(&codes, qs__cpu_data(chain, QS_SRC), qs__cpu_data(chain, QS_DST_STEP),
                      columns ? qs__cpu_data(chain, QS_COLUMN_ABSMAX) : NULL, qs__cpu_data(chain, QS_DST));
@@ -176,8 +177,8 @@ static qs_status run_quantize_by_row(const qs__chain *chain, const qs_run *run) 
 static qs_status run_quantize(const qs__chain *chain, const qs_run *run) {
     const qs_case *one = &chain->one;
     job j = {.one = one, .rows = qs_op_random_rows(one, run), .src = qs__staged_in(chain, QS_SRC), .dst = qs__cpu_data(chain, QS_DST)};
-    qs_quantizing_start(one, qs__cpu_data(chain, QS_ABSMAX), qs__cpu_data(chain, QS_DST_STEP), qs__cpu_data(chain, QS_DST_GROUP),
-                        &j.quantizing);
+    qs_quantizing_start(one, qs__cpu_data(chain, QS_ABSMAX), j.src.type == QS__BF16, j.src.at, qs__cpu_data(chain, QS_DST_STEP),
+                        qs__cpu_data(chain, QS_DST_GROUP), &j.quantizing);
     for_rows(&j.rows, quantize_rows, &j);
     return QS_OK;
 }

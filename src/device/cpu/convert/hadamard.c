@@ -110,7 +110,7 @@ qs_status qs__hadamard_absmax(const qs__chain *chain, const qs_run *run) {
 qs_status qs__hadamard_quantize(const qs__chain *chain, const qs_run *run) {
     const qs__transformed values = values_of(chain, run);
     qs_quantizing quantizing;
-    qs_quantizing_start(&chain->one, qs__cpu_data(chain, QS_ABSMAX), qs__cpu_data(chain, QS_DST_STEP), NULL, &quantizing);
+    qs_quantizing_start(&chain->one, qs__cpu_data(chain, QS_ABSMAX), false, NULL, qs__cpu_data(chain, QS_DST_STEP), NULL, &quantizing);
     qs__transformed_quantize(&values, &quantizing, qs__cpu_data(chain, QS_DST));
     return QS_OK;
 }

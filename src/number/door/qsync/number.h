@@ -2,7 +2,8 @@
 /* number: formats of numbers, rounding, quantizers, packing and the statistics of arrays.
  *
  * A format is data: a name is parsed into a descriptor. Families live one per file (formats.def): `fp(e,m,bias)`, named IEEE-like
- * formats (fp32, tf32, bf16, fp16, e5m2), `fn` formats (e4m3fn), `int(b)` (int8 = int(8)) and `uint(b)`. Descriptors are interned: equal
+ * formats (fp32, tf32, bf16, fp16, e5m2), `fn` formats (e4m3fn), `int(b)` (int8 = int(8)), `uint(b)` and `log(b)` (powers of two).
+ * Descriptors are interned: equal
  * formats are the same pointer, so `==` compares formats. Nobody outside this room switches over formats: ask the descriptor.
  *
  * fp(e,m,bias) takes e of 1 to 8, m of 0 to 23 and any bias that keeps normal values inside fp32's (fp(8,m): the last binade, above fp32,
@@ -31,7 +32,9 @@ typedef struct qs_format {
     int bias;          /* exponent bias beyond the IEEE one: a value is scaled by 2^-bias */
     qs_specials specials;
     bool is_unsigned;     /* integers of values that cannot be negative, from 0 to 2^b - 1 */
-    double max;           /* largest finite magnitude that fp32 carries; integers: 2^(b-1) - 1, used symmetrically, unsigned 2^b - 1 */
+    bool is_logarithmic;  /* integers that are 0 or ± a power of two, of 2^(b-1) - 1 powers */
+    double max;           /* largest finite magnitude that fp32 carries; integers: 2^(b-1) - 1, used symmetrically, unsigned 2^b - 1,
+                             powers of two 2^(2^(b-1) - 2) */
     double min_normal;    /* floats */
     double min_subnormal; /* floats */
     double epsilon;       /* 2^-mantissa_bits: the indicator's ε; 0 for integers */
@@ -128,7 +131,8 @@ QS_API void qs_convert_to_fp32(const qs_format *format, int64_t count, const voi
 /* ---- Arrays: fixed-point quantization ------------------------------------------------------------------------------------ */
 /* Symmetric: q = step, code = clamp(round(x / q), ±(2^(b-1) - 1)), step = absmax / (2^(b-1) - 1) (docs/method.md eq. (2.3)); unsigned:
  * clamp(round(x / q), 0, 2^b - 1), step = absmax / (2^b - 1), what is negative becomes 0. A zero or non-finite absmax gives step 1 so that
- * zeros stay zeros, and 2^-100 is the smallest step. The division is a multiplication by 1/q computed once in fp32. */
+ * zeros stay zeros, and 2^-100 is the smallest step. The division is a multiplication by 1/q computed once in fp32. Powers of two
+ * (log4) are codes of the same kind, those between which a value lies being 2^k apart (docs/method.md §9.7). */
 
 /* Step for an absolute maximum. */
 QS_API float qs_step_of_absmax(const qs_format *format, float absmax);
@@ -144,6 +148,27 @@ QS_API void qs_quantize_bf16_array(const qs_format *format, qs_rounding rounding
 QS_API void qs_dequantize_array(float step, int64_t count, const int8_t *src, float *dst);
 QS_API void qs_dequantize_bf16_array(float step, int64_t count, const int8_t *src, uint16_t *dst);
 
+/* ---- Arrays: the range of least squared error ------------------------------------------------------------------------------- */
+/* Codes that end at a ratio of the largest magnitude, 1 or less, are finer and clip what lies beyond: of QS_CLIPS ratios, four to an
+ * octave, the one is chosen whose codes to nearest-even have the least sum of squared errors, the larger of two that have the same
+ * (docs/method.md eq. (9.13)). Errors are added as whole numbers of 2^-31 of the squared range, exactly, so that a choice depends on values
+ * alone. */
+enum { QS_CLIPS = 12 };
+#define QS_LEAST_CLIPPED 0x1p-80f /* of smaller ranges, and of those that are not finite, the ratio is 1 */
+QS_API float qs_clip_ratio(int choice);
+QS_API int qs_clip_choose(const uint64_t error[QS_CLIPS]);
+
+typedef struct qs_clip_values {
+    const qs_format *format; /* of the codes: int(b), uint(b) */
+    bool bfloat;             /* src is bf16 storage, else fp32 */
+    const void *src;
+    int64_t count, stride; /* from one element to the next */
+    const uint8_t *group;  /* (channels) of the element's channel, i mod channels: its range is 2^-group of the largest; NULL: 0 */
+    int64_t channels;
+} qs_clip_values;
+/* range: the largest magnitude. */
+QS_API float qs_clip_find(const qs_clip_values *values, float range);
+
 /* ---- Quantizers by name -------------------------------------------------------------------------------------------------- */
 /* "int8:channel(out):stochastic", "bf16", "fp(5,2,0):tensor:nearest-even:overflow=inf", "int4:shift4(in)": the format, behind it in any
  * order and each at most once granularity (default tensor), rounding (default: nearest-even for floats, stochastic for integers) and, for
@@ -151,7 +176,8 @@ QS_API void qs_dequantize_bf16_array(float step, int64_t count, const int8_t *sr
  * equal quantizers have equal fields. shiftG(in) and shiftG(out), integers only: G groups of input or
  * output channels whose steps halve (ShiftQuant, below); "shiftG" is shiftG(in). hadamardB(in), hadamardB(out), hadamardB(samples),
  * integers only: one step, of values transformed before in blocks of at most B neighbouring channels or samples (qs_hadamard_array);
- * "hadamardB" is hadamardB(in), "hadamard" hadamard16. */
+ * "hadamardB" is hadamardB(in), "hadamard" hadamard16. Options of integers: "mse", with nearest-even alone, which it makes the
+ * default, and "draw2", with stochastic rounding alone. */
 typedef enum qs_granularity { QS_PER_TENSOR, QS_PER_CHANNEL, QS_SHIFT_GROUPS, QS_HADAMARD } qs_granularity;
 enum { QS_MOST_SHIFT_GROUPS = 8, QS_MOST_HADAMARD = 64 };
 typedef struct qs_quantizer {
@@ -163,6 +189,8 @@ typedef struct qs_quantizer {
     int hadamard;          /* QS_HADAMARD: the largest block, a power of two from 2 to QS_MOST_HADAMARD; else 0 */
     qs_rounding rounding;
     qs_overflow overflow;
+    bool least_squares; /* "mse": the range that the largest magnitude gives is narrowed to the one of least squared error (eq. (9.13)) */
+    bool second_draw;   /* "draw2": draws of its own, where another operand made of the same values would have the same ones */
 } qs_quantizer;
 QS_API qs_status qs_quantizer_find(const char *text, qs_quantizer *out);
 /* Canonical text into a caller buffer of at least 64 bytes; returns it. */
@@ -223,7 +251,8 @@ typedef struct qs_row_codes {
     qs_random_stream random; /* of the first row */
     uint64_t stride;         /* counters between the first draws of two rows */
     int64_t rows, per_row;
-    int64_t columns; /* rows are [per_row / columns][columns]; 0: column_absmax is not wanted */
+    bool least_squares; /* rows narrow their ranges (qs_clip_find) */
+    int64_t columns;    /* rows are [per_row / columns][columns]; 0: column_absmax is not wanted */
 } qs_row_codes;
 /* Writes step[rows], the codes and, unless it is NULL, column_absmax[columns]: the largest magnitude in each column of all rows, what
  * qs_channel_ranges gives of layout {rows × per_row / columns, columns, 1}. Codes are those of qs_quantize_array row by row. */

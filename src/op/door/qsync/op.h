@@ -126,22 +126,22 @@ typedef struct qs_attributes {
     double mode;          /* pad, resize: what is written; recurrence: its cell; see there */
     double value;         /* pad: of what is written around the image */
     double height, width; /* resize: extents of the result; 0: they follow from its scales */
-    double scale_height;  /* resize: of the result over the image; 0: what the extents say */
-    double scale_width;
-    double coordinates;   /* resize: how places of the result lie on the image; see there */
-    double nearest;       /* resize: how a place is rounded; see there */
-    double extent[5];     /* permute: of a sample; reshape, expand: height, width and channels of the result */
-    double order;         /* permute: in which order the extents stand in the result, a digit each; recurrence: of its gates */
-    double over;          /* gain, offset, prelu: what has a number of its own; reductions: along what is reduced */
-    double constant[2];   /* of functions of one number, under the names that they give them */
-    qs_rounding rounding; /* cast, quantize, round, recurrence */
-    qs_overflow overflow; /* cast, round */
-    const qs_format *to;  /* round: the float format whose values it leaves; recurrence: of codes that it multiplies; NULL elsewhere */
+    double scale_height, scale_width; /* resize: of the result over the image; 0: what the extents say */
+    double coordinates;               /* resize: how places of the result lie on the image; see there */
+    double nearest;                   /* resize: how a place is rounded; see there */
+    double extent[5];                 /* permute: of a sample; reshape, expand: height, width and channels of the result */
+    double order;                     /* permute: in which order the extents stand in the result, a digit each; recurrence: of its gates */
+    double over;                      /* gain, offset, prelu: what has a number of its own; reductions: along what is reduced */
+    double constant[2];               /* of functions of one number, under the names that they give them */
+    qs_rounding rounding;             /* cast, quantize, round, recurrence */
+    qs_overflow overflow;             /* cast, round */
+    const qs_format *to; /* round: the float format whose values it leaves; recurrence: of codes that it multiplies; NULL elsewhere */
     const qs_format *gradients; /* recurrence: of codes of gradients; NULL: none */
     bool batched;               /* cast, quantize, round, dropout: axis N is samples, random counters follow the global sample */
     bool relu;                  /* normalisations, add: a relu behind, done in the same kernel */
     bool count_padding;         /* average_pool: a mean is over the whole window, zeros of the padding included */
     bool accumulate;            /* backward passes of operators that may share their table: its gradient is added to what stands there */
+    bool least_squares;         /* quantize: steps are of the range of least squared error (qs_clip_find), not of the largest magnitude */
     bool per_channel;           /* absmax, quantize, dequantize: a step for each index of `axis`; statistics: channels on axis 0, not 1 */
     qs_narrow accumulator;      /* of products of floats: what each sum is formed in; all 0: the device's own (fp32 or better) */
 } qs_attributes;

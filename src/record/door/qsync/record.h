@@ -240,7 +240,7 @@ typedef struct qs_recipe {
 QS_API qs_status qs_class_recipes(const qs_class *one, int capacity, qs_recipe *out, int *count);
 /* The operands of one of its GEMMs that are multiplied: the first two of the pass. */
 QS_API void qs_recipe_operands(const qs_recipe *recipe, qs_gemm gemm, const qs_format **a, const qs_format **b);
-/* Built-in recipe by name. QS_USAGE lists. Integers round stochastically.
+/* Built-in recipe by name. QS_USAGE lists. Integers round stochastically unless forward says otherwise.
  *   "bf16"           everything in a float format
  *   "int8/bf16"      forward in the integer, src with one step, weights with one for each output channel; both gradients in the
  *                    float. "int6:shift4/bf16": src in 4 shift groups of channels
@@ -252,7 +252,9 @@ QS_API void qs_recipe_operands(const qs_recipe *recipe, qs_gemm gemm, const qs_f
  *                    inner dimension, in blocks of 16 or of the largest power of two that divides it ("hadamard32": of 32): forward over
  *                    input channels of a group, input gradient over output channels, weight gradient over the samples of a local batch.
  *                    A dimension without such a block takes one step as it is. src has signed codes, and the weight gradient codes of its
- *                    own, which forward makes and saves. "int4:hadamard/bf16": forward alone; gradients in the float, src saved in it */
+ *                    own, which forward makes and saves. "int4:hadamard/bf16": forward alone; gradients in the float, src saved in it
+ *   "int4:shift4:mse/log4", "int4:shift4:nearest-even/int8/log4:draw2", "bf16/int4:shift4"
+ *                    forward, gradients; or forward, input gradient, weight gradient (docs/integers.md) */
 QS_API qs_status qs_recipe_builtin(const char *name, qs_recipe *out);
 
 /* ---- Profile --------------------------------------------------------------------------------------------------------------- */
