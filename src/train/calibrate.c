@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct calibration {
     const qs_graph *graph;
@@ -112,21 +113,41 @@ static qs_status weights_put(const qs__program *program, const qs_graph *graph, 
     return qs_executor_write(program->executor, schedule->running, 0, (size_t)graph->statistics_elements * sizeof *statistics, statistics);
 }
 
-/* The recipes with values rounded to the nearest: stochastic rounding is for gradients, and an evaluation that draws is none. The array
- * holds the pointers, then what they point to; the caller frees it. */
-static qs_status recipes_to_nearest(const qs_graph *graph, const qs_recipe *const *recipe, const qs_recipe ***out) {
-    const size_t nodes = (size_t)graph->nodes;
-    *out = NULL;
-    if (!recipe) return QS_OK;
-    QS_TRY(qs_allocate(nodes, sizeof **out + sizeof(qs_recipe), out));
-    qs_recipe *own = (qs_recipe *)(*out + nodes);
-    for (size_t n = 0; n < nodes; n++) {
-        if (!recipe[n]) continue;
-        own[n] = *recipe[n];
-        own[n].forward.src.rounding = own[n].forward.weights.rounding = QS_NEAREST_EVEN;
-        (*out)[n] = &own[n];
+/* Forward passes of training over the first batches of the training part, in its order, which move the running statistics along. */
+static qs_status statistics_follow(const qs_calibration_options *options, const qs__formats *formats, const qs__kernels *kernels,
+                                   qs_comm *comm, float *statistics) {
+    const qs_graph *graph = options->graph;
+    const int64_t batch = options->job->batch;
+    qs__program program = {0};
+    qs_dataset set = {0};
+    qs_memory *memory = NULL;
+    int64_t *indices = NULL;
+    qs_status status;
+    QS_GOTO(qs_job_samples(options->job, graph, options->data_folder, QS_PART_TRAINING, 0, &set));
+    if (set.count / batch < options->recalibrate)
+        QS_GOTO(qs_fail(QS_USAGE, "%lld batches of %lld for running statistics: the training part has %lld samples",
+                        (long long)options->recalibrate, (long long)batch, (long long)set.count));
+    QS_GOTO(qs_allocate((size_t)batch, sizeof *indices, &indices));
+    QS_GOTO(qs__program_lower(graph, options->job, formats, QS_MODE_TRAIN, batch, kernels, &program));
+    QS_GOTO(qs_memory_reserve(kernels->device, program.schedule->arena_bytes, &memory));
+    QS_GOTO(qs_executor_create(program.schedule, kernels->device, comm, memory, &program.executor));
+    QS_GOTO(weights_put(&program, graph, options->trained, statistics));
+    for (int64_t k = 0; k < options->recalibrate; k++) {
+        const qs_run run = {
+            .seed = options->job->seed, .step = (uint64_t)k, .first_sample = 0, .samples = batch, .global_samples = batch, .loss_scale = 1};
+        for (int64_t i = 0; i < batch; i++)
+            indices[i] = k * batch + i;
+        QS_GOTO(qs_executor_load(program.executor, graph, &set, NULL, indices, batch));
+        QS_GOTO(qs__executor_phase(program.executor, QS_FORWARD, &run, NULL));
     }
-    return QS_OK;
+    status = qs_executor_read(program.executor, program.schedule->running, 0, (size_t)graph->statistics_elements * sizeof *statistics,
+                              statistics);
+done:
+    qs__program_release(&program);
+    qs_memory_release(memory);
+    qs_dataset_release(&set);
+    free(indices);
+    return status;
 }
 
 qs_status qs_calibrate(const qs_calibration_options *options, qs_device *device, const qs_magnitudes *seen, qs_evaluation *out) {
@@ -140,15 +161,21 @@ qs_status qs_calibrate(const qs_calibration_options *options, qs_device *device,
     qs_memory *memory = NULL;
     qs_comm *comm = NULL;
     qs__sums sums = {0};
+    float *statistics = NULL;
     qs_status status;
-    QS_GOTO(recipes_to_nearest(graph, options->recipe, &recipe));
+    QS_GOTO(qs__recipes_to_nearest(graph, options->recipe, &recipe));
     formats.recipe = recipe;
     QS_GOTO(qs_job_samples(options->job, graph, options->data_folder, options->part, options->samples, &set));
     QS_GOTO(qs_comm_open("self", &comm));
+    if (options->recalibrate > 0 && graph->statistics_elements > 0) {
+        QS_GOTO(qs_allocate((size_t)graph->statistics_elements, sizeof *statistics, &statistics));
+        memcpy(statistics, options->statistics, (size_t)graph->statistics_elements * sizeof *statistics);
+        QS_GOTO(statistics_follow(options, &formats, &kernels, comm, statistics));
+    }
     QS_GOTO(qs__program_lower(graph, options->job, &formats, QS_MODE_EVALUATION, options->job->batch, &kernels, &program));
     QS_GOTO(qs_memory_reserve(device, program.schedule->arena_bytes, &memory));
     QS_GOTO(qs_executor_create(program.schedule, device, comm, memory, &program.executor));
-    QS_GOTO(weights_put(&program, graph, options->trained, options->statistics));
+    QS_GOTO(weights_put(&program, graph, options->trained, statistics ? statistics : options->statistics));
     QS_GOTO(samples_run(&one, &set, &sums));
     *out = (qs_evaluation){.loss = qs__mean(sums.loss, &sums), .accuracy = qs__mean(sums.correct, &sums), .samples = (int64_t)sums.samples};
 done:
@@ -157,5 +184,6 @@ done:
     qs_comm_close(comm);
     qs_dataset_release(&set);
     free(recipe);
+    free(statistics);
     return status;
 }

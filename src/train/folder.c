@@ -222,6 +222,15 @@ qs_status qs__metrics_epoch(const qs__setting *setting, int64_t epoch, const qs_
     return line_append(setting, line);
 }
 
+qs_status qs__metrics_planned(const qs__setting *setting, const qs__counters *counters, const qs_evaluation *planned) {
+    qs_line *line = NULL;
+    if (!setting->metrics || isnan(planned->accuracy)) return QS_OK;
+    QS_TRY(line_start("planned", (counters->step - 1) / setting->steps_per_epoch, "steps", counters->step, &line));
+    qs_line_number(line, "test_loss", planned->loss);
+    qs_line_number(line, "test_accuracy", planned->accuracy);
+    return line_append(setting, line);
+}
+
 qs_status qs__metrics_gradient(const qs__setting *setting, int64_t epoch, int64_t step, int node, double variance) {
     qs_line *line = NULL;
     if (!setting->metrics) return QS_OK;

@@ -369,6 +369,8 @@ qs_status qs__metrics_interval(const qs__setting *setting, int64_t epoch, const 
 qs_status qs__metrics_epoch(const qs__setting *setting, int64_t epoch, const qs__counters *counters, const qs__sums *training,
                             const qs_evaluation *test, uint64_t weights);
 /* Of the weights of a node. */
+/* What the run ends with, where it was evaluated in the plan's arithmetic. */
+qs_status qs__metrics_planned(const qs__setting *setting, const qs__counters *counters, const qs_evaluation *planned);
 qs_status qs__metrics_gradient(const qs__setting *setting, int64_t epoch, int64_t step, int node, double variance);
 qs_status qs__metrics_norm_gap(const qs__setting *setting, int64_t epoch, int64_t step, const qs__norm_gap_summary *summary);
 /* Behind a switch to `plan`: `figures` of all ranks. */
@@ -462,6 +464,15 @@ qs_status qs__measuring_finish(qs__measuring *measuring, qs_comm *comm, qs_evalu
  * is not. Collective. */
 qs_status qs__evaluation_run(const qs__length_programs *at, const qs_dataset *dataset, qs_sharding *sharding, qs_comm *comm,
                              qs__culprit *culprit, qs_evaluation *out);
+
+/* ---- planned.c: evaluation in the plan's arithmetic ---- */
+
+/* The recipes with values rounded to the nearest: stochastic rounding is for gradients, and an evaluation that draws is none. The array
+ * holds the pointers, then what they point to; the caller frees it. NULL where `recipe` is. */
+qs_status qs__recipes_to_nearest(const qs_graph *graph, const qs_recipe *const *recipe, const qs_recipe ***out);
+/* The test part, each rank's share in the forward formats of its class, to nearest. NaN where all compute forward in fp32, nothing is
+ * evaluated, or a rank has no room for it. Collective. */
+qs_status qs__planned_evaluation(const qs__setting *setting, qs__plans *plans, qs_evaluation *out);
 
 /* ---- adapt.c: a run that keeps pace ---- */
 

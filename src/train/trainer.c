@@ -363,6 +363,8 @@ static qs_status finish(qs__trainer *trainer, bool failed, qs_train_result *out)
     QS_TRY(qs_comm_sum(setting->comm, &recorded, 1));
     out->recorded_ranks = (int)recorded;
     QS_TRY(qs__audit_make(setting, plans, out, resident_bytes, &out->audit));
+    if (!failed) QS_TRY(qs__planned_evaluation(setting, &trainer->plans, &out->planned));
+    QS_TRY(qs_comm_agree(setting->comm, qs__metrics_planned(setting, &trainer->counters, &out->planned)));
     if (setting->options->trace && !failed)
         QS_TRY(qs__trace_text(&plans->watch[plans->present.lengths - 1], setting->comm, setting->class_->name, setting->graph, &trace));
     const qs_status status =
@@ -375,7 +377,7 @@ static qs_status finish(qs__trainer *trainer, bool failed, qs_train_result *out)
 static qs_status run(qs__trainer *trainer, qs_train_result *out) {
     out->ranks = trainer->setting.ranks;
     out->test_accuracy = out->test_loss = out->training_loss = NAN;
-    out->test = (qs_evaluation){.loss = NAN, .accuracy = NAN};
+    out->test = out->planned = (qs_evaluation){.loss = NAN, .accuracy = NAN};
     const qs_status status = epochs_run(trainer, out);
     if (status == QS_OK) return finish(trainer, false, out);
     if (status != QS_NUMERIC) return status;

@@ -105,10 +105,11 @@ done
 
 # ---- Trainings -----------------------------------------------------------------------------------------------------------------------
 
-# trained PROCESSOR NAME: rows of the run in $work/run.
+# trained PROCESSOR NAME: rows of the run in $work/run, without its line of the plan's arithmetic, which is younger than the rows.
 trained() {
     jq -r .weights_hash "$work/run/result.json" | row "$1" "weights $2"
-    figures "$work/run/metrics.jsonl" | row "$1" "metrics $2"
+    jq -c 'select(.type != "planned")' "$work/run/metrics.jsonl" > "$work/steps.jsonl"
+    figures "$work/steps.jsonl" | row "$1" "metrics $2"
 }
 # The steps of all runs: 8 of 32 samples or so, evaluation, and an optimiser that has left its start.
 steps="--dataset shapes --train-limit 200 --test-limit 40 --epochs 2 --max-steps 8 --warmup-epochs 0.1 --no-pinning"

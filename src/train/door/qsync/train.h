@@ -253,7 +253,10 @@ typedef struct qs_train_options {
 
 typedef struct qs_train_result {
     double test_accuracy, test_loss, training_loss; /* after the last epoch; fractions */
-    qs_evaluation test;                             /* the same, and what else is measured */
+    qs_evaluation test;                             /* the same, and what else is measured; in fp32 */
+    qs_evaluation
+        planned; /* in the end, in the forward formats of the plan, to nearest, every rank's share in those of its class; NaN: they
+                            * are fp32, or nothing is evaluated */
     int64_t steps;
     int64_t replans;    /* plans taken on the way; what follows is of the last one, but for `seconds` */
     int64_t promotions; /* tensors promoted, and those for which there was no memory */
@@ -285,6 +288,7 @@ QS_API void qs_train_result_release(qs_train_result *result);
  * - metrics.jsonl: a line every 10 steps {"type":"step", epoch, step, samples, loss, accuracy, learning_rate, loss_scale} with means over
  *   all ranks and the steps since the last line, one an epoch {"type":"epoch", ...}, and one a switch of plans {"type":"replan", ...}; no
  *   times: equal runs give equal bytes
+ *   Where the plan computes forward in other formats than fp32 the run ends with {"type":"planned", epoch, steps, test_loss, test_accuracy}
  *   With gradients_every also one an adjustable operator {"type":"gradient", epoch, step, operator, variance}: over the elements of its
  *   weights' gradient, the mean over the global batch, loss scale taken off
  *   With norm_gap_every also a line {"type":"norm-gap", epoch, step, gap, statistics_gap, worst_gap, worst}: how far 8 bits move the values
@@ -390,6 +394,8 @@ typedef struct qs_calibration_options {
     const char *data_folder;           /* NULL: environment */
     qs_part part;
     int64_t samples;                /* the first ones of the part; 0: all */
+    int64_t recalibrate;            /* before, running statistics follow so many batches of the training part, by the momentum of each
+                                     * normalisation, in these formats; 0: they are `statistics` */
     const qs_recipe *const *recipe; /* (nodes) in these formats (qs_plan_bind); NULL: fp32 */
     const qs_format *half;          /* the class's half storage format; NULL: fp32 */
 } qs_calibration_options;

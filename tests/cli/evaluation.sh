@@ -1,0 +1,71 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# labels: medium
+# In which arithmetic weights are evaluated: training and eval tell fp32's figures and those of the plan's forward formats, which agree; and
+# running statistics that are estimated anew.
+. "$(dirname "$0")/check.inc"
+
+planned() { # RECIPE
+    "$QSYNC" inspect resnet8 --json | jq --arg recipe "$1" '{schema: "qsync/plan/2", classes: {single: {operators: ([.nodes[] |
+        select(.class == "adjustable") | {key: .name, value: $recipe}] | from_entries)}}}' > "$work/plan.json"
+}
+job="--model resnet8 --dataset shapes --batch 32"
+trained() { # FOLDER OPTIONS...
+    folder=$work/$1
+    shift
+    # shellcheck disable=SC2086
+    "$QSYNC" train $job --train-limit 256 --test-limit 128 --epochs 2 --out "$folder" "$@" > "$work/out" 2> "$work/err" || { cat "$work/err"; fail "train"; }
+}
+evaluated() { # NAME OPTIONS...
+    name=$1
+    shift
+    "$QSYNC" eval "$work/four/weights.safetensors" --test-limit 128 --batch 32 --json "$@" > "$work/$name" 2> "$work/err" || { cat "$work/err"; fail "eval $*"; }
+}
+holds() { # NAME FILTER
+    jq -es "$2" "$work/$1" > /dev/null || { cat "$work/$1"; fail "$1: $2 does not hold"; }
+}
+
+planned int2:tensor
+trained four --plan "$work/plan.json"
+grep -q "in the plan's arithmetic: test accuracy" "$work/out" || fail "train says nothing of the plan's arithmetic"
+cp "$work/four/result.json" "$work/result"
+holds result '.[0] | .planned_test_loss > 0 and (.planned_test_loss - .test_loss | fabs) > 1e-3'
+jq -e 'select(.type == "planned")' "$work/four/metrics.jsonl" > "$work/line" || fail "metrics have no line of the plan's arithmetic"
+holds line 'length == 1 and .[0].steps == 16 and .[0].test_loss > 0'
+
+# Beside its run the weights' file knows both; what is asked for is what one gets.
+evaluated both
+cat "$work/four/result.json" >> "$work/both"
+holds both '.[0] as $eval | .[1] as $train | $eval.arithmetic == "fp32" and $eval.accuracy == $train.test_accuracy
+    and ($eval.loss - $train.test_loss | fabs) < 1e-6 and $eval.planned_accuracy == $train.planned_test_accuracy
+    and ($eval.planned_loss - $train.planned_test_loss | fabs) < 1e-6'
+evaluated plan --arithmetic plan
+evaluated file --plan "$work/plan.json"
+cmp "$work/plan" "$work/file" || fail "--arithmetic plan is another plan than the run's"
+holds plan '.[0] | .arithmetic == "plan" and (has("planned_loss") | not)'
+evaluated fp32 --arithmetic fp32 --plan "$work/plan.json"
+holds fp32 '.[0] | .arithmetic == "fp32" and (has("planned_loss") | not)'
+"$QSYNC" eval "$work/four/weights.safetensors" --test-limit 128 --batch 32 > "$work/out" || fail "eval in words"
+[ "$(grep -c accuracy "$work/out")" -eq 2 ] || { cat "$work/out"; fail "eval in words has not both"; }
+
+# New statistics: other figures in each arithmetic, the same ones every time.
+evaluated new --recalibrate 8
+evaluated again --recalibrate 8
+cmp "$work/new" "$work/again" || fail "--recalibrate is not repeatable"
+cat "$work/both" >> "$work/new"
+holds new '.[0].recalibrated == 8 and .[0].loss != .[1].loss and .[0].planned_loss != .[1].planned_loss'
+
+# Without other formats there is one arithmetic.
+trained plain
+cp "$work/plain/result.json" "$work/result"
+holds result '.[0] | has("planned_test_loss") | not'
+! grep -q '"planned"' "$work/plain/metrics.jsonl" || fail "a run in fp32 has a line of a plan's arithmetic"
+
+refuse 2 'fp32, or plan' eval "$work/four/weights.safetensors" --arithmetic half
+cp "$work/plain/weights.safetensors" "$work/alone.safetensors"
+rm -f "$work/plan.json"
+# shellcheck disable=SC2086
+refuse 2 'there is no plan.json beside' eval "$work/alone.safetensors" $job --arithmetic plan
+refuse 2 'at least 0' eval "$work/four/weights.safetensors" --recalibrate -1
+refuse 2 'the training part has' eval "$work/four/weights.safetensors" --recalibrate 100000
+finish
