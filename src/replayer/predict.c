@@ -17,6 +17,7 @@ typedef struct class_work {
     const qs_recipe **recipe; /* (nodes) that the schedule was lowered from */
     const qs_tensor_table *tensors;
     qs_schedule *schedule; /* NULL: none yet */
+    char hash[32];         /* the schedule's */
     double *us, *alone_us;
     bool recorded; /* these are times in recordings of the device */
     bool knows_alone;
@@ -85,6 +86,7 @@ static qs_status class_lower(const qs__predictor *one, int c) {
                                   .lookup = qs_lookup_profile,
                                   .context = (void *)work->profile};
     QS_TRY(qs_schedule_lower(&lowering, &work->schedule));
+    qs_schedule_hash(work->schedule, work->hash);
     process_bytes_find(work);
     QS_TRY(qs_allocate((size_t)work->schedule->steps, sizeof *work->us, &work->us));
     QS_TRY(qs_allocate((size_t)work->schedule->steps, sizeof *work->alone_us, &work->alone_us));
@@ -129,7 +131,7 @@ static void class_report(const qs__predictor *one, int c, qs_prediction_class *o
     out->communication_bytes = qs_cost_all_reduce_memory(one->profile, &what, longest * (int64_t)sizeof(float));
     out->fits = memory_limit <= 0 || schedule->arena_bytes <= (size_t)memory_limit;
     memcpy(out->category_bytes, schedule->category_bytes, sizeof out->category_bytes);
-    qs_schedule_hash(schedule, out->schedule);
+    memcpy(out->schedule, work->hash, sizeof out->schedule);
 }
 
 /* ---- Ranks -------------------------------------------------------------------------------------------------------------------------- */

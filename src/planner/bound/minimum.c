@@ -17,6 +17,8 @@ typedef struct stage {
     int from[MOST_WAITING];                 /* (behind) place before; `before`: the node's own value */
     int states;                             /* behind it */
     size_t first;                           /* of its states among all */
+    int own;                                /* what a state behind it counts its own value by; 0: nobody waits for it */
+    int *kept;                              /* (states before) the part of the state behind it that other values are */
 } stage;
 
 typedef struct choice {
@@ -45,6 +47,18 @@ static int states_of(const qs__relaxation *one, int values) {
     while (values-- > 0 && states <= MOST_STATES)
         states *= one->formats * (one->formats + 1);
     return states;
+}
+
+/* Of one value: its format, and the lowest of those that follow what their readers need and lead to it; `formats`: none does. */
+typedef struct value_state {
+    int format, follows;
+} value_state;
+
+static value_state digit(const qs__relaxation *one, int state, int place) {
+    const int kinds = one->formats + 1;
+    while (place-- > 0)
+        state /= one->formats * kinds;
+    return (value_state){state / kinds % one->formats, state % kinds};
 }
 
 /* `waiting` lists the values before the node and then those behind it. */
@@ -80,6 +94,20 @@ static void stage_make(const qs__relaxation *one, int n, int *waiting, int *coun
     out->states = states_of(one, out->behind);
 }
 
+/* Places of a state behind: those of values that go on waiting, and of the node's own. */
+static qs_status kept_make(const qs__relaxation *one, int before, stage *out) {
+    const int values = one->formats * (one->formats + 1);
+    QS_TRY(qs_allocate((size_t)before, sizeof *out->kept, &out->kept));
+    for (int i = 0, weight = 1; i < out->behind; i++, weight *= values) {
+        if (out->from[i] == out->before) out->own = weight;
+        for (int state = 0; out->from[i] != out->before && state < before; state++) {
+            const value_state value = digit(one, state, out->from[i]);
+            out->kept[state] += weight * (value.format * (one->formats + 1) + value.follows);
+        }
+    }
+    return QS_OK;
+}
+
 qs_status qs__relax_minimum_create(const qs__relaxation *relaxation, qs__relax_minimum **out) {
     const size_t nodes = (size_t)relaxation->graph->nodes;
     int waiting[MOST_WAITING + 1], count = 0;
@@ -98,7 +126,9 @@ qs_status qs__relax_minimum_create(const qs__relaxation *relaxation, qs__relax_m
     for (int n = relaxation->graph->samples.inputs; n < (int)nodes; n++) {
         if (qs__relax_alias(relaxation, n)) continue;
         stage *now = &one->stage[one->stages++];
+        const int before = one->stages > 1 ? now[-1].states : 1;
         stage_make(relaxation, n, waiting, &count, now);
+        QS_GOTO(kept_make(relaxation, before, now));
         now->first = states;
         states += (size_t)now->states;
     }
@@ -118,6 +148,8 @@ int qs__relax_minimum_states(const qs__relax_minimum *one) {
 
 void qs__relax_minimum_release(qs__relax_minimum *one) {
     if (!one) return;
+    for (int s = 0; one->stage && s < one->stages; s++)
+        free(one->stage[s].kept);
     free(one->stage);
     free(one->cost);
     free(one->least);
@@ -177,26 +209,9 @@ static void costs_find(qs__relax_minimum *one, const qs__relax_price *price, int
 
 /* ---- States -------------------------------------------------------------------------------------------------------------------------- */
 
-/* Of one value: its format, and the lowest of those that follow what their readers need and lead to it; `formats`: none does. */
-typedef struct value_state {
-    int format, follows;
-} value_state;
-
-static value_state digit(const qs__relaxation *one, int state, int place) {
-    const int kinds = one->formats + 1;
-    while (place-- > 0)
-        state /= one->formats * kinds;
-    return (value_state){state / kinds % one->formats, state % kinds};
-}
-
 static void offer(qs__relax_minimum *one, const stage *now, int state, double sum, int cell, int follows) {
     const qs__relaxation *of = one->of;
-    const value_state own = {cell % of->formats, follows};
-    int behind = 0;
-    for (int i = now->behind - 1; i >= 0; i--) {
-        const value_state value = now->from[i] == now->before ? own : digit(of, state, now->from[i]);
-        behind = (behind * of->formats + value.format) * (of->formats + 1) + value.follows;
-    }
+    const int behind = now->kept[state] + now->own * (cell % of->formats * (of->formats + 1) + follows);
     double *least = &one->least[now->first + (size_t)behind];
     const double offered = sum + one->cost[cell];
     if (!(offered < *least)) return;

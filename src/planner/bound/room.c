@@ -97,6 +97,8 @@ qs_status qs__relax_rooms(const qs__relaxation *one, double limit_us, qs__relax_
         here += classes;
     for (int c = 0; c < classes; c++) {
         if (c == own || here[c] == 0 || qs__class_is_lowered(candidate, c)) continue;
+        const qs_class_profile *other = qs_profile_class(candidate->profile, candidate->cluster->class_[c].name);
+        if (gain == 0 && qs_cost_most_speed(other) == 1) continue; /* neither is faster alone */
         const double behind = (double)(here[c] - 1) / others, beside = behind + (double)here[own] / others;
         QS_GOTO(neighbour_find(candidate, c, beside, behind, limit_us, &all[c]));
         room_us = fmin(room_us, all[c].room_us);

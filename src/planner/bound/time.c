@@ -301,27 +301,36 @@ static qs_status arena_find(sweep *one) {
 
 /* ---- The whole ---------------------------------------------------------------------------------------------------------------------- */
 
+/* All operators from one recipe to another, in order: those behind the one at hand still have the old one. */
+static qs_status sweep_run(sweep *one, int before) {
+    const qs__relaxation *relax = one->out;
+    for (int n = relax->graph->samples.inputs; n < relax->graph->nodes; n++) {
+        if (!qs__is_adjustable(relax->candidate, n)) continue;
+        for (int r = 0; r < relax->class_->recipes; r++)
+            if (r != before) QS_TRY(node_set(one, n, r));
+        QS_TRY(node_set(one, n, before));
+    }
+    qs_schedule_keep(one->schedule);
+    return QS_OK;
+}
+
+/* Every ordered pair of recipes once, the end of a sweep being the start of the next: 0 0 1 0 2 1 1 2 2 0. */
 static qs_status sweeps_run(sweep *one) {
     const qs__relaxation *relax = one->out;
-    const qs_graph *graph = relax->graph;
-    const int nodes = graph->nodes, recipes = relax->class_->recipes;
-    for (int n = graph->samples.inputs; n < nodes; n++)
+    const int nodes = relax->graph->nodes, recipes = relax->class_->recipes;
+    for (int n = relax->graph->samples.inputs; n < nodes; n++)
         if (!qs__relax_alias(relax, n)) QS_TRY(format_note(one, n));
-    for (int n = graph->samples.inputs; n < nodes; n++)
+    for (int n = relax->graph->samples.inputs; n < nodes; n++)
         QS_TRY(node_record(one, n));
-    for (int pair = 0; pair < recipes * recipes; pair++) {
-        const int before = pair / recipes, behind = pair % recipes;
-        for (int n = nodes - 1; n >= graph->samples.inputs; n--)
-            if (qs__is_adjustable(relax->candidate, n)) QS_TRY(node_set(one, n, behind));
-        for (int n = graph->samples.inputs; n < nodes; n++) {
-            if (!qs__is_adjustable(relax->candidate, n)) continue;
-            for (int r = 0; r < recipes; r++)
-                QS_TRY(node_set(one, n, r));
-            QS_TRY(node_set(one, n, before));
+    for (int a = 0; a < recipes; a++) {
+        if (a > 0) QS_TRY(sweep_run(one, a));
+        for (int b = a + 1; b < recipes; b++) {
+            QS_TRY(sweep_run(one, a));
+            QS_TRY(sweep_run(one, b));
         }
-        qs_schedule_keep(one->schedule);
     }
-    for (int n = graph->samples.inputs; n < nodes; n++)
+    QS_TRY(sweep_run(one, 0));
+    for (int n = relax->graph->samples.inputs; n < nodes; n++)
         if (!qs__relax_alias(relax, n)) node_complete(one, n);
     return QS_OK;
 }

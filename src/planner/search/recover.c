@@ -49,21 +49,25 @@ static heap_entry heap_pop(heap *one) {
     return top;
 }
 
-/* One pass over a class; *raised: how many operators rose. */
+/* One pass over a class; *raised: how many operators rose. Large models have room for no more once so many were refused one after the
+ * other. */
 static qs_status class_recover(qs__allocation *one, int c, bool paper, heap *queue, int *raised) {
     const qs_candidate_class *class_ = &one->candidate->class_[c];
+    int64_t refused = 0;
     *raised = 0;
     for (int n = one->candidate->graph->samples.inputs; n < one->candidate->graph->nodes; n++)
         if (qs__is_free(one->candidate, c, n)) heap_push(class_, queue, n, qs__candidate_next(class_, n, class_->choice[n]));
-    while (queue->count > 0) {
+    while (queue->count > 0 && refused < one->most_changes) {
         const heap_entry entry = heap_pop(queue);
         const qs_status status = qs__search_set(one->search, c, entry.node, entry.recipe);
         if (status != QS_OK && status != QS_MISMATCH) return status;
         const bool kept = status == QS_OK && qs__is_feasible(one);
         if (status == QS_OK && !kept) QS_TRY(qs__search_undo(one->search));
         *raised += kept;
+        refused = kept ? 0 : refused + 1;
         if (kept || !paper) heap_push(class_, queue, entry.node, qs__candidate_next(class_, entry.node, entry.recipe));
     }
+    queue->count = 0;
     return QS_OK;
 }
 

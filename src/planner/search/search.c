@@ -22,6 +22,8 @@ typedef struct search_class {
     /* What the last full prediction found beyond the mapper's answers. */
     double rest_offset;    /* work before the update */
     int64_t packing_bytes; /* arena - live */
+    double *mapped_ready;  /* (buckets) the mapper's answer */
+    bool moved;            /* which it is no more */
     double *ready;         /* (buckets) scratch */
 } search_class;
 
@@ -121,6 +123,8 @@ static qs_status pace_make(qs__search *one) {
         const qs_class_profile *profile = qs_profile_class(one->candidate->profile, class_->name);
         const double data_us = qs_cost_data(profile, &one->candidate->graph->samples, one->candidate->batch[c]);
         QS_TRY(qs_allocate(buckets, sizeof *one->class_[c].ready, &one->class_[c].ready));
+        QS_TRY(qs_allocate(buckets, sizeof *one->class_[c].mapped_ready, &one->class_[c].mapped_ready));
+        one->class_[c].moved = true;
         pace->class_[c] = (qs_quick_class){
             .present = class_->count > 0, .start_us = data_us + profile->iteration_overhead_us, .ready = one->class_[c].ready};
     }
@@ -195,6 +199,7 @@ void qs__search_release(qs__search *search) {
         free(search->class_[c].one_by_one.item);
         free(search->class_[c].recorded.item);
         free(search->class_[c].ready);
+        free(search->class_[c].mapped_ready);
     }
     free(search->class_);
     free(search->change);
@@ -218,6 +223,7 @@ qs_status qs__search_set(qs__search *search, int class_index, int node, int reci
     QS_TRY(qs_cost_mapper_change(search->class_[class_index].mapper, node, qs__candidate_recipe(one, node, recipe), NULL));
     search->change[search->changes++] = (change){class_index, node, one->choice[node]};
     one->choice[node] = recipe;
+    search->class_[class_index].moved = true;
     search->changed++;
     return QS_OK;
 }
@@ -230,6 +236,7 @@ qs_status qs__search_undo(qs__search *search) {
     const change *last = &search->change[search->changes - 1];
     QS_TRY(qs_cost_mapper_undo(search->class_[last->class_index].mapper, NULL));
     search->candidate->class_[last->class_index].choice[last->node] = last->recipe;
+    search->class_[last->class_index].moved = true;
     search->changes--;
     search->changed++;
     return QS_OK;
@@ -287,6 +294,7 @@ qs_status qs__search_go(qs__search *search, const int *choice) {
             if (!made[c]) continue;
             qs_cost_mapper_release(search->class_[c].mapper);
             search->class_[c].mapper = made[c];
+            search->class_[c].moved = true;
         }
     } else {
         for (int c = 0; c < classes; c++)
@@ -302,7 +310,7 @@ qs_status qs__search_go(qs__search *search, const int *choice) {
 
 /* The calibration's offset belongs to the whole of a class's work: its part up to a moment is the moment's share, and so is what host
  * slowdown makes of it. others_us: when the classes beside `only` end; NULL: as host slowdown has it. */
-static void classes_pace(const qs__search *one, int only, const double *others_us) {
+static void classes_pace(qs__search *one, int only, const double *others_us) {
     for (int c = 0; c < one->pace.classes; c++) {
         const search_class *from = &one->class_[c];
         one->work_us[c] = one->pace.class_[c].start_us + fmax(mapped_us(from) + from->rest_offset, 0);
@@ -311,16 +319,17 @@ static void classes_pace(const qs__search *one, int only, const double *others_u
     for (int c = 0; others_us && c < one->pace.classes; c++)
         if (c != only) one->end_us[c] = others_us[c];
     for (int c = 0; c < one->pace.classes; c++) {
-        const search_class *from = &one->class_[c];
+        search_class *from = &one->class_[c];
         qs_quick_class *to = &one->pace.class_[c];
         if (!to->present) continue;
         const double work_us = mapped_us(from);
         to->items = update_of(from)->items;
         to->item = update_of(from)->item;
         to->rest_us = fmax(one->end_us[c] - to->start_us, 0);
-        qs_cost_mapper_ready(from->mapper, from->ready);
+        if (from->moved) qs_cost_mapper_ready(from->mapper, from->mapped_ready);
+        from->moved = false;
         for (int b = 0; b < one->pace.buckets; b++)
-            to->ready[b] *= work_us > 0 ? from->slow * to->rest_us / work_us : from->slow;
+            to->ready[b] = from->mapped_ready[b] * (work_us > 0 ? from->slow * to->rest_us / work_us : from->slow);
     }
 }
 
