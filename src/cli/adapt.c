@@ -10,6 +10,7 @@ qs_status adapt_read(const char *profile_file, const qs_plan *plan, adapt_sessio
     QS_TRY(qs_profile_read(profile_file, &out->profile));
     qs_plan_options_default(&out->options);
     out->options.pins = plan;
+    out->options.idle = true;
     out->planner = plan->planner[0] ? plan->planner : "qsync";
     qs_profile_signature(&out->profile, signature);
     if (plan->profile[0] && strcmp(plan->profile, signature) != 0)

@@ -85,6 +85,7 @@ static void blocks_compare(difference *to, const qs_class_plan *a, const qs_clas
 static void class_compare(difference *to, const qs_class_plan *a, const qs_class_plan *b) {
     to->class_name = a->class_name;
     integer_compare(to, "batch", a->batch, b->batch);
+    integer_compare(to, "idle", a->idle, b->idle);
     number_compare(to, "iteration_us", a->predicted.iteration_us, b->predicted.iteration_us);
     number_compare(to, "compute_us", a->predicted.compute_us, b->predicted.compute_us);
     number_compare(to, "waiting_us", a->predicted.waiting_us, b->predicted.waiting_us);

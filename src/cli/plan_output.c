@@ -58,7 +58,8 @@ static void class_print(const qs_plan *plan, const qs_class_plan *one, const qs_
         printf(" of %s", bytes_text((double)cluster->class_[class_index].memory_limit));
     printf(", sum of omega %.4g", one->predicted.sum_omega);
     gap_print(one);
-    if (one->batch != plan->job.batch) printf(", batch %lld", (long long)one->batch);
+    if (one->idle) printf(", idle");
+    if (!one->idle && one->batch != plan->job.batch) printf(", batch %lld", (long long)one->batch);
     printf("\n");
     assignment_print(one);
 }

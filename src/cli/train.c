@@ -167,7 +167,9 @@ static const option_row option_rows[] = {
     {OPTION(train_work, options.watch_after, "watch-after", "N", "look at that file only when N steps are done"), .standard = "0",
      .needs = "watch-plan"},
     {OPTION(train_work, profile_path, "adapt", "FILE",
-            "keep pace (docs/adapting.md): plan again from this profile, the plan's own, when the ranks become slower or faster"),
+            "keep pace (docs/adapting.md): plan again from this profile, the plan's own, when the ranks become slower or faster; planner "
+            "joint "
+            "may leave an inference class idle for a while"),
      .needs = "plan", .excludes = "watch-plan"},
     {OPTION(train_work, adapt_every, "adapt-every", "N", "look at the pace every N steps"), .standard = "50", .minimum = 1,
      .needs = "adapt"},

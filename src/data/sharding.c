@@ -21,13 +21,13 @@ static int64_t global_batch(const qs_sharding *sharding) {
 static qs_status check_batches(int ranks, const int64_t *batch) {
     int64_t sum = 0;
     for (int rank = 0; rank < ranks; rank++) {
-        if (batch[rank] < 1) return qs_fail(QS_USAGE, "the batch of rank %d is %lld, must be at least 1", rank, (long long)batch[rank]);
+        if (batch[rank] < 0) return qs_fail(QS_USAGE, "the batch of rank %d is %lld, must be at least 0", rank, (long long)batch[rank]);
         if (batch[rank] > global_batch_most - sum) {
             return qs_fail(QS_USAGE, "the batches of all ranks sum to more than %lld; take smaller ones", (long long)global_batch_most);
         }
         sum += batch[rank];
     }
-    return QS_OK;
+    return sum > 0 ? QS_OK : qs_fail(QS_USAGE, "the batches of all ranks are 0, one must be at least 1");
 }
 
 qs_status qs_sharding_create(int64_t count, int ranks, const int64_t *batch, uint64_t seed, bool shuffle, qs_sharding *out) {

@@ -111,7 +111,8 @@ static qs_status class_fill(qs_candidate *candidate, int c, const qs_prediction 
     qs_class_plan *out = &plan->class_[c], *assigned = &candidate->class_[c].assigned;
     const qs_prediction_class *predicted = &prediction->class_[c];
     snprintf(out->class_name, sizeof out->class_name, "%s", candidate->cluster->class_[c].name);
-    out->batch = candidate->batch[c];
+    out->batch = qs__candidate_lowered_batch(candidate, c);
+    out->idle = candidate->batch[c] == 0;
     QS_TRY(operators_fill(candidate, &candidate->class_[c], plan, out));
     QS_TRY(kernels_fill(candidate, c, out));
     QS_TRY(lengths_fill(prediction, c, out));

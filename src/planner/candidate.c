@@ -10,11 +10,15 @@ double qs__candidate_time_allowed(const qs_candidate *candidate, double best_us)
     return best_us / (1 - candidate->options->tolerance);
 }
 
+int64_t qs__candidate_lowered_batch(const qs_candidate *candidate, int class_index) {
+    return candidate->batch[class_index] > 0 ? candidate->batch[class_index] : candidate->job->batch;
+}
+
 qs_lowering qs__candidate_lowering(const qs_candidate *candidate, int class_index) {
     const qs_class *one = &candidate->cluster->class_[class_index];
     const qs_class_profile *profile = qs_profile_class(candidate->profile, one->name);
     return (qs_lowering){.graph = candidate->graph,
-                         .batch = candidate->batch[class_index],
+                         .batch = qs__candidate_lowered_batch(candidate, class_index),
                          .mode = QS_MODE_TRAIN,
                          .job = candidate->job,
                          .recipe = candidate->bound[class_index],
@@ -45,6 +49,7 @@ qs_status qs__candidate_batch_set(qs_candidate *candidate, int class_index, int6
     qs_candidate_class *one = &candidate->class_[class_index];
     char text[QS_NARROW_TEXT];
     candidate->batch[class_index] = batch;
+    if (batch == 0) batch = candidate->job->batch;
     one->adds = 0;
     for (int n = 0; n < candidate->graph->nodes; n++)
         for (int r = 0; r < one->recipes; r++) {
@@ -58,9 +63,12 @@ qs_status qs__candidate_batch_set(qs_candidate *candidate, int class_index, int6
             }
         }
     const char *indicator = candidate->options->indicator ? candidate->options->indicator : qs_indicator_default(candidate->profile);
-    return qs_indicator_evaluate_each(indicator, candidate->options->convention, candidate->graph, candidate->profile, batch,
+    QS_TRY(qs_indicator_evaluate_each(indicator, candidate->options->convention, candidate->graph, candidate->profile, batch,
                                       candidate->job->batch * qs_cluster_ranks(candidate->cluster), one->recipes, one->own,
-                                      candidate->job->seed, one->omega);
+                                      candidate->job->seed, one->omega));
+    for (int i = 0; candidate->batch[class_index] == 0 && i < candidate->graph->nodes * one->recipes; i++)
+        if (isfinite(one->omega[i])) one->omega[i] = 0; /* nothing is computed, nothing is rounded */
+    return QS_OK;
 }
 
 static qs_status class_create(qs_candidate *candidate, int c) {

@@ -33,7 +33,7 @@ typedef struct qs_candidate {
     const qs_plan_options *options;
     qs_cost_options costs;          /* by which plans are decided */
     qs_candidate_class *class_;     /* (cluster->classes) */
-    int64_t *batch;                 /* (classes) of a rank; the job's unless qs__candidate_batch_set changes it */
+    int64_t *batch;                 /* (classes) of a rank; the job's unless qs__candidate_batch_set changes it; 0: it is idle */
     const qs_recipe *const **bound; /* (classes) */
     qs_predictor *predictor;
     int doubts;
@@ -69,8 +69,10 @@ qs_status qs__candidate_price(qs_candidate *candidate, const qs_cost_options *co
 qs_status qs__candidate_guard(qs_candidate *candidate);
 /* How many times as long a class's steps take by the costs that are decided by. */
 double qs__candidate_slow(const qs_candidate *candidate, int class_index);
-/* Gives a class another local batch, and its operators the Ω of that. */
+/* Gives a class another local batch, and its operators the Ω of that: none where it is idle. */
 qs_status qs__candidate_batch_set(qs_candidate *candidate, int class_index, int64_t batch);
+/* The batch that its schedule is lowered at: the job's where it is idle. */
+int64_t qs__candidate_lowered_batch(const qs_candidate *candidate, int class_index);
 /* The longest time that the tolerance, a share of throughput, allows beside the best one. */
 double qs__candidate_time_allowed(const qs_candidate *candidate, double best_us);
 /* The class's table of tensors anew, from what it has assigned. */

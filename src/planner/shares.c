@@ -42,10 +42,11 @@ static qs_status class_fill(qs__shares *shares, int c, bool precisions) {
     qs_candidate *candidate = shares->candidate;
     const int recipes = precisions && qs__class_is_lowered(candidate, c) ? candidate->class_[c].recipes : 1;
     for (int b = 0; b < shares->batches; b++) {
-        QS_TRY(qs__candidate_batch_set(candidate, c, shares->batch[b].samples));
+        if (shares->batch[b] == 0 && !candidate->cluster->class_[c].inference) continue;
+        QS_TRY(qs__candidate_batch_set(candidate, c, shares->batch[b]));
         for (int r = 0; r < recipes; r++)
             QS_TRY(recipe_try(shares, c, r, share_of(shares, c, b)));
-        if (shares->batch[b].samples == candidate->job->batch) shares->place[c] = b;
+        if (shares->batch[b] == candidate->job->batch) shares->place[c] = b;
     }
     qs__candidate_set_uniform(candidate, c, 0);
     return qs__candidate_batch_set(candidate, c, candidate->job->batch);
@@ -62,7 +63,10 @@ static qs_status batches_check(const qs_candidate *candidate) {
 qs_status qs__shares_create(qs_candidate *candidate, bool precisions, qs__shares *out) {
     const size_t classes = (size_t)candidate->cluster->classes;
     QS_TRY(batches_check(candidate));
-    *out = (qs__shares){.candidate = candidate, .batches = candidate->profile->batches, .batch = candidate->profile->batch_row};
+    *out = (qs__shares){.candidate = candidate, .batches = candidate->options->idle ? 1 : 0};
+    QS_TRY(qs_allocate((size_t)(candidate->profile->batches + out->batches), sizeof *out->batch, &out->batch));
+    for (int b = 0; b < candidate->profile->batches; b++)
+        out->batch[out->batches++] = candidate->profile->batch_row[b].samples;
     QS_TRY(qs_allocate(classes * (size_t)out->batches, sizeof *out->share, &out->share));
     QS_TRY(qs_allocate(classes, sizeof *out->place, &out->place));
     for (int c = 0; c < candidate->cluster->classes; c++)
@@ -73,6 +77,7 @@ qs_status qs__shares_create(qs_candidate *candidate, bool precisions, qs__shares
 }
 
 void qs__shares_release(qs__shares *shares) {
+    free(shares->batch);
     free(shares->share);
     free(shares->place);
     *shares = (qs__shares){0};
@@ -98,7 +103,7 @@ static int64_t common_divisor(int64_t a, int64_t b) {
 }
 
 static int64_t step_of(const qs__shares *shares, int c, int place) {
-    return count_of(shares, c) * (shares->batch[place].samples - shares->batch[0].samples);
+    return count_of(shares, c) * (shares->batch[place] - shares->batch[0]);
 }
 
 static qs_status balance_start(const qs__shares *shares, balance *out) {
@@ -106,7 +111,7 @@ static qs_status balance_start(const qs__shares *shares, balance *out) {
     for (int c = 0; c < classes_of(shares); c++) {
         for (int b = 1; b < shares->batches; b++)
             out->unit = common_divisor(out->unit, step_of(shares, c, b));
-        wanted += count_of(shares, c) * (shares->candidate->job->batch - shares->batch[0].samples);
+        wanted += count_of(shares, c) * (shares->candidate->job->batch - shares->batch[0]);
     }
     if (out->unit == 0) out->unit = 1;
     out->sums = wanted / out->unit + 1; /* the job's own batch is on the grid: wanted is a multiple */
@@ -127,7 +132,7 @@ static void sum_fill(const qs__shares *shares, balance *one, int c, int64_t sum)
         const qs__share *share = share_of(shares, c, b);
         const int64_t before = sum - step_of(shares, c, b) / one->unit;
         if (!share->fits || before < 0 || (c == 0 && before > 0)) continue;
-        if (count_of(shares, c) == 0 && shares->batch[b].samples != shares->candidate->job->batch) continue;
+        if (count_of(shares, c) == 0 && shares->batch[b] != shares->candidate->job->batch) continue;
         const size_t from = c > 0 ? at - (size_t)one->sums - (size_t)(sum - before) : 0;
         const double worst = fmax(c > 0 ? one->worst[from] : 0, share->compute_us);
         const double total = (c > 0 ? one->total[from] : 0) + (double)count_of(shares, c) * share->compute_us;
@@ -141,13 +146,13 @@ static void sum_fill(const qs__shares *shares, balance *one, int c, int64_t sum)
 static int64_t most_samples(const qs__shares *shares, int c) {
     int64_t most = 0;
     for (int b = 0; b < shares->batches; b++)
-        if (share_of(shares, c, b)->fits) most = shares->batch[b].samples;
+        if (share_of(shares, c, b)->fits) most = shares->batch[b];
     return most;
 }
 
 static qs_status nothing_fits(const qs__shares *shares) {
     const qs_cluster *cluster = shares->candidate->cluster;
-    const int64_t least = shares->batch[0].samples;
+    const int64_t least = shares->candidate->profile->batch_row[0].samples;
     int64_t all = 0, ranks = qs_cluster_ranks(cluster);
     int tightest = 0;
     for (int c = 0; c < cluster->classes; c++) {
@@ -194,7 +199,7 @@ done:
 
 qs_status qs__shares_set(qs__shares *shares, const int *place) {
     for (int c = 0; c < classes_of(shares); c++) {
-        QS_TRY(qs__candidate_batch_set(shares->candidate, c, shares->batch[place[c]].samples));
+        QS_TRY(qs__candidate_batch_set(shares->candidate, c, shares->batch[place[c]]));
         qs__candidate_set_uniform(shares->candidate, c, share_of(shares, c, place[c])->recipe);
         shares->place[c] = place[c];
     }
@@ -215,15 +220,15 @@ qs_status qs__shares_try(qs__shares *shares, const int *place, double *iteration
 
 int qs__shares_place(const qs__shares *shares, int64_t samples) {
     for (int b = 0; b < shares->batches; b++)
-        if (shares->batch[b].samples == samples) return b;
+        if (shares->batch[b] == samples) return b;
     return -1;
 }
 
 bool qs__shares_exchange(const qs__shares *shares, int from, int to, int *place) {
     for (int b = place[from] - 1; b >= 0 && count_of(shares, to) > 0; b--) {
-        const int64_t given = count_of(shares, from) * (shares->batch[place[from]].samples - shares->batch[b].samples);
+        const int64_t given = count_of(shares, from) * (shares->batch[place[from]] - shares->batch[b]);
         if (given % count_of(shares, to) != 0) continue;
-        const int taken = qs__shares_place(shares, shares->batch[place[to]].samples + given / count_of(shares, to));
+        const int taken = qs__shares_place(shares, shares->batch[place[to]] + given / count_of(shares, to));
         if (taken < 0) continue;
         place[from] = b;
         place[to] = taken;

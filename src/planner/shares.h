@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Shares of the global batch: which local batch every class takes. What planners `dbs` and `joint` have in common.
  *
- * A class can take any local batch that the profile knows; the batches of all ranks sum to the job's batch × ranks, always. */
+ * A class can take any local batch that the profile knows, and where the options let it none at all; the batches of all ranks sum to the
+ * job's batch × ranks, always. */
 #ifndef QSYNC_PLANNER_SHARES_H
 #define QSYNC_PLANNER_SHARES_H
 
@@ -17,9 +18,9 @@ typedef struct qs__share {
 typedef struct qs__shares {
     qs_candidate *candidate;
     int batches;
-    const qs_profile_batch *batch; /* (batches) ascending; the profile's */
-    qs__share *share;              /* (classes × batches) */
-    int *place;                    /* (classes) index of the present batch */
+    int64_t *batch;   /* (batches) ascending; the profile's, and 0 before them where classes may be idle */
+    qs__share *share; /* (classes × batches) */
+    int *place;       /* (classes) index of the present batch */
 } qs__shares;
 
 /* Asks the predictor for every class at every batch; lowered classes in all their recipes where `precisions`, else in the highest alone.

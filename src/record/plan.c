@@ -252,6 +252,9 @@ static const qs__record length_record = {QS__FIELDS(length_fields), .title = "A 
 static const qs__field class_fields[] = {
     {"batch", QS__INTEGER, QS__LEFT_OUT, QS__AT(qs_class_plan, batch), .high = INT32_MAX, .unit = "samples", .absent = "the job's",
      .text = "local batch"},
+    {"idle", QS__FLAG, QS__LEFT_OUT, QS__AT(qs_class_plan, idle), .absent = "false",
+     .text = "the class takes no samples: its ranks add zeros to the sums of gradients and update their weights, the others share its part "
+             "of the global batch; `batch` is what its schedule is lowered at"},
     {"operators", QS__OBJECT, QS__REQUIRED, QS__TABLE(qs_class_plan, operator_, operators), .of = &choice_record,
      .values = "object: operator → recipe name, or an object", .text = "operators that are not named run in `fp32`"},
     {"tensors", QS__OBJECT, QS__LEFT_OUT, QS__TABLE(qs_class_plan, tensor, tensors), .of = &tensor_record,
@@ -468,7 +471,9 @@ bool qs_plans_alike(const qs_plan *a, const qs_plan *b) {
     if (a->classes != b->classes) return false;
     for (int c = 0; c < a->classes; c++) {
         const qs_class_plan *one = &a->class_[c], *other = qs_plan_class(b, one->class_name);
-        if (!other || one->schedule[0] == '\0' || strcmp(one->schedule, other->schedule) != 0 || one->batch != other->batch) return false;
+        if (!other || one->schedule[0] == '\0' || strcmp(one->schedule, other->schedule) != 0 || one->batch != other->batch ||
+            one->idle != other->idle)
+            return false;
     }
     return true;
 }
@@ -513,7 +518,7 @@ qs_status qs_plan_batches(const qs_plan *plan, const qs_cluster *cluster, int64_
     int64_t sum = 0, ranks = 0;
     for (int c = 0; c < cluster->classes; c++) {
         const qs_class_plan *one = plan ? qs_plan_class(plan, cluster->class_[c].name) : NULL;
-        batch[c] = one && one->batch > 0 ? one->batch : job_batch;
+        batch[c] = one && one->idle ? 0 : one && one->batch > 0 ? one->batch : job_batch;
         ranks += cluster->class_[c].count;
         sum += batch[c] * cluster->class_[c].count;
     }

@@ -13,7 +13,8 @@ static const double most_jitter = 0.1; /* a profile with more than this is told 
 typedef struct class_work {
     const qs_class_profile *profile;
     qs_cost_options costs;
-    int64_t batch;            /* of a rank */
+    int64_t batch;            /* of a rank; 0: it is idle */
+    int64_t lowered;          /* the same when the schedule was lowered */
     const qs_recipe **recipe; /* (nodes) that the schedule was lowered from */
     const qs_tensor_table *tensors;
     qs_schedule *schedule; /* NULL: none yet */
@@ -76,7 +77,7 @@ static void process_bytes_find(class_work *work) {
 static qs_status class_lower(const qs__predictor *one, int c) {
     class_work *work = &one->work[c];
     const qs_lowering lowering = {.graph = one->graph,
-                                  .batch = work->batch,
+                                  .batch = work->batch > 0 ? work->batch : one->job->batch,
                                   .mode = QS_MODE_TRAIN,
                                   .job = one->job,
                                   .recipe = work->recipe,
@@ -93,6 +94,9 @@ static qs_status class_lower(const qs__predictor *one, int c) {
     QS_TRY(qs_cost_schedule(work->profile, work->schedule, &work->costs, work->us));
     work->recorded = qs_cost_schedule_recorded(work->profile, work->schedule, &work->costs, work->us);
     work->knows_alone = qs_cost_schedule_alone(work->profile, work->schedule, work->us, work->alone_us);
+    for (int s = 0; work->batch == 0 && s < work->schedule->steps; s++)
+        if (work->schedule->step[s].phase != QS_UPDATE) work->us[s] = work->alone_us[s] = 0;
+    work->lowered = work->batch;
     return QS_OK;
 }
 
@@ -100,7 +104,7 @@ static qs_status class_lower(const qs__predictor *one, int c) {
 static qs_status class_update(const qs__predictor *one, int c, const qs_recipe *const *recipe) {
     class_work *work = &one->work[c];
     const size_t bytes = (size_t)one->graph->nodes * sizeof(qs_recipe *);
-    if (work->schedule && work->schedule->batch == work->batch && memcmp(work->recipe, recipe, bytes) == 0) return QS_OK;
+    if (work->schedule && work->lowered == work->batch && memcmp(work->recipe, recipe, bytes) == 0) return QS_OK;
     class_forget(work);
     memcpy(work->recipe, recipe, bytes);
     const qs_status status = class_lower(one, c);
@@ -327,7 +331,7 @@ done:
 /* Any batch but the job's has to be one that the profile says it knows: else the message would be about the first case that lacks a row. */
 static qs_status batch_check(const qs__predictor *one, int c, int64_t batch) {
     const qs_profile *profile = one->profile;
-    if (batch == one->job->batch || qs_profile_batch_find(profile, batch)) return QS_OK;
+    if (batch == 0 || batch == one->job->batch || qs_profile_batch_find(profile, batch)) return QS_OK;
     const int last = profile->batches - 1;
     if (last < 0)
         return qs_fail(QS_MISMATCH, "class %s has batch %lld, the profile knows only %lld: profile with --batches",

@@ -26,11 +26,26 @@ static qs_status expected_fill(const qs__setting *setting, const qs_schedule *sc
     return status;
 }
 
+/* Kernels run on zeros: what the arena holds from another plan might be anything. */
+static qs_status probe_start(const qs__setting *setting, const qs__program *main, qs__probe *out) {
+    const qs_adaptation *adaptation = setting->options->adaptation;
+    const qs_schedule *schedule = main->schedule;
+    out->step = -1;
+    QS_TRY(qs_allocate((size_t)schedule->steps, sizeof *out->expected_us, &out->expected_us));
+    for (int b = 0; b < schedule->buffers; b++)
+        if (!schedule->buffer[b].persistent) QS_TRY(qs_executor_clear(main->executor, b));
+    return adaptation->expect(adaptation->context, schedule, out->expected_us);
+}
+
 qs_status qs__adapt_follow(const qs__setting *setting, const qs__present *present, qs__adapting *adapting) {
     adapting->noted = 0;
     adapting->all_reduce_us = 0;
     adapting->all_reduce_pace = adapting->changes.planned[0].all_reduce;
+    free(adapting->probe.expected_us);
+    adapting->probe = (qs__probe){0};
+    memset(adapting->expected, 0, sizeof adapting->expected);
     if (setting->options->pace_trace) return QS_OK;
+    if (present->batch[setting->rank] == 0) return probe_start(setting, qs__main(present), &adapting->probe);
     for (int k = 0; k < present->lengths; k++)
         QS_TRY(expected_fill(setting, present->at[k].main.schedule, &adapting->expected[k]));
     return QS_OK;
@@ -56,6 +71,7 @@ qs_status qs__adapt_create(const qs__setting *setting, const qs__plans *plans, q
 void qs__adapt_release(qs__adapting *adapting) {
     qs__pace_release(&adapting->changes);
     free(adapting->waited);
+    free(adapting->probe.expected_us);
     *adapting = (qs__adapting){0};
 }
 
@@ -89,6 +105,34 @@ void qs__adapt_note(qs__adapting *adapting, int length, const qs_schedule *sched
     adapting->slowness[2][place] = took.all_reduce_us;
 }
 
+/* Forward kernels change nothing that lasts, but for running statistics. */
+static bool is_probed(const qs_schedule *schedule, int index) {
+    const qs_step *step = &schedule->step[index];
+    if (step->kind != QS_STEP_KERNEL || step->phase != QS_FORWARD) return false;
+    for (int i = 0; i < QS_MAX_OPERANDS; i++)
+        if (step->place[i].buffer >= 0 && step->place[i].buffer == schedule->running) return false;
+    return true;
+}
+
+qs_status qs__adapt_probe(qs__adapting *adapting, const qs__program *main, const qs_run *run) {
+    qs__probe *probe = &adapting->probe;
+    const qs_schedule *schedule = main->schedule;
+    qs_run here = *run;
+    float read;
+    if (!probe->expected_us) return QS_OK;
+    do
+        probe->step = (probe->step + 1) % schedule->steps;
+    while (!is_probed(schedule, probe->step));
+    here.samples = schedule->batch;
+    const double begin = qs_clock();
+    QS_TRY(qs__executor_step(main->executor, probe->step, &here));
+    QS_TRY(qs_executor_read(main->executor, schedule->masters, 0, sizeof read, &read)); /* the device is done with it */
+    const bool product = schedule->step[probe->step].case_.op->kind == QS_ADJUSTABLE;
+    *(product ? &probe->took.compute_us : &probe->took.memory_us) += 1e6 * (qs_clock() - begin);
+    *(product ? &probe->expected.compute_us : &probe->expected.memory_us) += probe->expected_us[probe->step];
+    return QS_OK;
+}
+
 /* Behind a trace: what the steps of the window took, as if each were as long. */
 static void traced_pace(const qs__setting *setting, int64_t step, qs_pace *seen) {
     const int64_t every = setting->options->adaptation->every;
@@ -114,12 +158,18 @@ static qs_status measured_pace(const qs__setting *setting, qs__adapting *adaptin
     QS_TRY(qs_comm_agree(setting->comm, qs_allocate(3 * (size_t)classes + 1, sizeof *all, &all)));
     reduce = all + 3 * classes;
     *reduce = -INFINITY;
+    double *mine = all + 3 * own;
+    qs__probe *probe = &adapting->probe;
     if (count > 0) {
-        double *mine = all + 3 * own;
         mine[0] = qs__median(adapting->slowness[0], count);
         mine[1] = qs__median(adapting->slowness[1], count);
         mine[2] = waited / seconds;
         *reduce = -qs__median(adapting->slowness[2], count);
+    }
+    if (probe->expected_us) { /* of a kind that was not probed nothing new is known */
+        mine[0] = probe->expected.compute_us > 0 ? probe->took.compute_us / probe->expected.compute_us : 0;
+        mine[1] = probe->expected.memory_us > 0 ? probe->took.memory_us / probe->expected.memory_us : 0;
+        probe->took = probe->expected = (qs__pace_sums){0};
     }
     const qs_status status = qs_comm_max(setting->comm, all, 3 * classes + 1);
     adapting->noted = 0;

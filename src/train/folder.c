@@ -267,10 +267,16 @@ static void figures_put(qs_line *line, int ranks, const qs__replan_figures *figu
 
 qs_status qs__metrics_replan(const qs__setting *setting, int64_t epoch, int64_t step, const qs_plan *plan,
                              const qs__replan_figures *figures) {
+    char key[QS_NAME + 32];
     qs_line *line = NULL;
     if (!setting->metrics) return QS_OK;
     QS_TRY(line_start("replan", epoch, "step", step + 1, &line));
     qs_line_text(line, "planner", plan->planner);
+    for (int c = 0; c < plan->classes; c++) {
+        const qs_class_plan *one = &plan->class_[c];
+        snprintf(key, sizeof key, "batch.%s", one->class_name);
+        qs_line_integer(line, key, one->idle ? 0 : one->batch > 0 ? one->batch : setting->job->batch);
+    }
     figures_put(line, setting->ranks, figures);
     return line_append(setting, line);
 }

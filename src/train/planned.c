@@ -31,7 +31,7 @@ static qs_status planned_lower(const qs__setting *setting, const qs__plans *plan
     const qs__present *present = &plans->present;
     const qs__formats formats = {.recipe = recipe, .half = qs_class_half(setting->class_)};
     const qs__kernels kernels = {.device = setting->device};
-    for (int64_t batch = present->batch[setting->rank]; batch > 0; batch /= 2) {
+    for (int64_t batch = qs__lowered_batch(setting, present); batch > 0; batch /= 2) {
         qs__program_release(out);
         QS_TRY(qs__program_lower(setting->lengths.graph[length], setting->job, &formats, QS_MODE_EVALUATION, batch, &kernels, out));
         QS_TRY(qs__persistent_compare(qs__main(present)->schedule, out->schedule));

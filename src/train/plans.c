@@ -67,6 +67,11 @@ qs_status qs__plan_own(qs__present *present) {
     return QS_OK;
 }
 
+int64_t qs__lowered_batch(const qs__setting *setting, const qs__present *present) {
+    const int64_t batch = present->batch[setting->rank];
+    return batch > 0 ? batch : setting->job->batch;
+}
+
 /* ---- Programs over one arena ------------------------------------------------------------------------------------------------------ */
 
 const qs__program *qs__main(const qs__present *present) {
@@ -77,7 +82,7 @@ static qs_status training_lower(const qs__setting *setting, const qs__present *p
     const qs__formats formats = {present->recipe, qs_class_half(setting->class_), &present->tensors, qs_device_joins(setting->device)};
     const qs__kernels kernels = {setting->device, present->class_plan};
     QS_TRY(qs__program_lower(setting->lengths.graph[length], setting->job, &formats, QS_MODE_TRAIN, batch, &kernels, out));
-    if (batch != present->batch[setting->rank] || !present->class_plan) return QS_OK;
+    if (batch != qs__lowered_batch(setting, present) || !present->class_plan) return QS_OK;
     return qs__plan_check_schedule(present->class_plan, length, setting->job, &formats, out);
 }
 
@@ -121,7 +126,7 @@ static qs_status evaluation_lower(const qs__setting *setting, qs__present *prese
     const qs__kernels kernels = {setting->device, present->class_plan};
     const qs_graph *graph = setting->lengths.graph[length];
     qs__program *out = &present->at[length].evaluation;
-    for (int64_t batch = present->batch[setting->rank]; batch > 0; batch /= 2) {
+    for (int64_t batch = qs__lowered_batch(setting, present); batch > 0; batch /= 2) {
         QS_TRY(qs__program_lower(graph, setting->job, &plain, QS_MODE_EVALUATION, batch, &kernels, out));
         QS_TRY(qs__persistent_compare(qs__main(present)->schedule, out->schedule));
         if (out->schedule->arena_bytes <= present->arena_bytes) return QS_OK;
@@ -137,7 +142,7 @@ static qs_status present_lower(const qs__setting *setting, const qs_sharding *sh
     present->lengths = setting->lengths.count;
     for (int k = 0; k < present->lengths; k++) {
         const qs__program *main = &present->at[k].main;
-        QS_TRY(training_lower(setting, present, k, present->batch[setting->rank], &present->at[k].main));
+        QS_TRY(training_lower(setting, present, k, qs__lowered_batch(setting, present), &present->at[k].main));
         QS_TRY(qs_schedule_fits(main->schedule, setting->class_->memory_limit, setting->class_->name));
         if (k > 0) QS_TRY(qs__persistent_compare(present->at[0].main.schedule, main->schedule));
         if (main->schedule->arena_bytes > present->arena_bytes) present->arena_bytes = main->schedule->arena_bytes;

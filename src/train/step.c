@@ -165,6 +165,7 @@ qs_status qs__trainer_step(qs__trainer *trainer, int64_t epoch, int64_t step_in_
     QS_TRY(qs__sample_step_find(setting, &trainer->plans, &trainer->counters, epoch, step_in_epoch, &one));
     QS_TRY(qs__sample_step_load(setting, &one));
     qs__pace_apply(setting, *step, one.program->executor);
+    QS_TRY(qs__adapt_probe(&trainer->adapting, qs__main(&trainer->plans.present), &one.run));
     qs__sums sums = {0};
     QS_TRY(schedule_run(setting, &one, &trainer->failure, &sums));
     QS_TRY(gradients_report(setting, &one));

@@ -207,7 +207,7 @@ typedef struct qs__present {
     const qs_class_plan *class_plan; /* NULL: fp32 everywhere */
     const qs_recipe **recipe;
     qs_tensor_table tensors;
-    int64_t *batch;                          /* (ranks) */
+    int64_t *batch;                          /* (ranks) 0: it is idle, adds zeros to sums and updates its weights */
     int lengths;                             /* at least 1 */
     qs__length_programs at[QS_MOST_LENGTHS]; /* (lengths) shorter ones first; they share the arena, and what lasts in it */
     size_t arena_bytes;                      /* of the one that needs most */
@@ -243,6 +243,8 @@ typedef struct qs__replan_figures {
 qs_status qs__plan_choose(const qs__setting *setting, qs__present *present);
 /* Batches of all ranks, and their sum. */
 qs_status qs__plan_deal(const qs__setting *setting, qs__present *present, int64_t *global_batch);
+/* The batch that this rank's programs are lowered at: the job's where it is idle, and may take samples again. */
+int64_t qs__lowered_batch(const qs__setting *setting, const qs__present *present);
 /* Programs in the arena, which is reserved; weights are not there yet. */
 qs_status qs__plans_start(const qs__setting *setting, qs__plans *plans);
 /* The clock beside steps from `step` on. */
@@ -483,6 +485,13 @@ typedef struct qs__pace_sums {
     double compute_us, memory_us, all_reduce_us;
 } qs__pace_sums;
 
+/* Kernels of an idle rank, one a step. */
+typedef struct qs__probe {
+    double *expected_us;          /* (steps of the main program) NULL: the rank has samples, or its pace is a trace's */
+    int step;                     /* the last one that was run */
+    qs__pace_sums took, expected; /* in this window; all-reduces 0 */
+} qs__probe;
+
 typedef struct qs__adapting {
     qs__pace_changes changes;
     qs__pace_sums expected[QS_MOST_LENGTHS]; /* by the profile, under the present plan; all-reduces 0 */
@@ -494,6 +503,7 @@ typedef struct qs__adapting {
     double clock;   /* there */
     double cost_us; /* of the last switch */
     double seconds; /* that all of this took */
+    qs__probe probe;
 } qs__adapting;
 
 /* Before the first step; every rank by itself. */
@@ -505,6 +515,8 @@ qs_status qs__adapt_follow(const qs__setting *setting, const qs__present *presen
 void qs__pace_apply(const qs__setting *setting, int64_t step, qs_executor *executor);
 /* A full-size step that was timed. */
 void qs__adapt_note(qs__adapting *adapting, int length, const qs_schedule *schedule, const qs_timeline *timeline);
+/* Before a step: an idle rank runs one of its kernels, while the others have a whole step to do. */
+qs_status qs__adapt_probe(qs__adapting *adapting, const qs__program *main, const qs_run *run);
 /* Whether the ranks look at their pace before a step. */
 bool qs__adapt_is_due(const qs__setting *setting, int64_t step);
 /* The look, and what follows from it; collective. *taken: another plan is the present one, with `figures`. */

@@ -12,7 +12,7 @@ holds() { jq -e "$3" "$1" > "$work/out" || { head -c 1500 "$1"; fail "$2"; }; }
 
 job="--model lenet5 --dataset shapes --batch 16"
 jq '.classes.weak |= (.speed = 1 | .memory.limit = "100%")' "$folder/cluster.json" > "$work/cluster.json"
-launch profile --cluster "$work/cluster.json" $job --batches 8,24 --repetitions 2 --statistics-iterations 2 --conversion-seconds 1 --out "$work/measured.json" > "$work/out" 2> "$work/err" ||
+launch profile --cluster "$work/cluster.json" $job --batches 8,24,32 --repetitions 2 --statistics-iterations 2 --conversion-seconds 1 --out "$work/measured.json" > "$work/out" 2> "$work/err" ||
     { cat "$work/err"; fail "profile"; }
 # Times that leave no doubt, known for certain: a product takes 0.6 ms a sample in fp32, 0.45 in bf16 and 0.3 in int8, all else next to
 # nothing; the big class is a little slower than the weak one.
@@ -63,6 +63,24 @@ train shares joint 90 $adapting
 jq -s '.[0].classes.weak.batch < .[1].classes.weak.batch and (.[0].classes | map(.batch) | add) == 32' "$work/shares/plan.json" "$work/joint.json" | grep -q true ||
     fail "the weak class keeps its share"
 
+# At a twentieth of the pace even its least share would hold the other up: it is idle, takes part in the sums, and comes back with its
+# pace. Epochs end with a smaller step.
+cat > "$work/trace-idle" << 'END'
+21 weak 0.05
+71 weak 1
+END
+for name in idle idle-again; do
+    train $name joint 200 --adapt "$work/profile.json" --adapt-every 10 --pace-trace "$work/trace-idle" --train-limit 1960
+done
+cmp "$work/idle/metrics.jsonl" "$work/idle-again/metrics.jsonl" || fail "two runs with an idle class differ"
+jq -s '.' "$work/idle/metrics.jsonl" > "$work/lines"
+holds "$work/lines" "the weak class is not idle and back" '
+    map(select(.type == "replan") | [.step, .["batch.big"], .["batch.weak"]]) as $dealt
+    | ($dealt | length) == 2 and $dealt[0] == [41, 32, 0] and $dealt[1][0] > 71 and $dealt[1][2] > 0 and ($dealt[1][1] + $dealt[1][2]) == 32'
+holds "$work/lines" "an epoch has other samples" '
+    map(select(.type == "step")) | group_by(.epoch)[:-1] | length > 2 and all(.[]; (map(.samples) | add) == 1960)'
+holds "$work/idle/plan.json" "the weak class stays idle" '.classes.weak | has("idle") | not'
+
 # A trace alone slows down and changes nothing.
 train slow qsync 240 --pace-trace "$work/trace"
 train plain qsync 240
@@ -75,6 +93,14 @@ jq -s 'map(select(.type == "adapt"))' "$work/live/metrics.jsonl" > "$work/decisi
 holds "$work/decisions" "a decision lacks what it must say" 'length > 0 and
     all(.[]; (.reason | length > 0) and (.cause | IN("own", "foreign load")) and .["compute.weak"] > 0 and .["memory.big"] > 0 and .all_reduce > 0
         and .["waited.weak"] >= 0)'
+
+# An idle rank measures its own pace.
+train half joint 60 --adapt "$work/profile.json" --adapt-every 10 --pace-trace "$work/trace-idle" --train-limit 1960
+cp "$work/half/plan.json" "$work/half.json"
+holds "$work/half.json" "the weak class is not idle" '.classes.weak.idle == true and .classes.big.batch == 32'
+train live-idle half 120 --adapt "$work/profile.json" --adapt-every 10
+jq -s 'map(select(.type == "adapt"))' "$work/live-idle/metrics.jsonl" > "$work/decisions"
+holds "$work/decisions" "nothing was seen of the pace of an idle rank" 'length > 0 and .[0]["compute.weak"] > 0 and .[0]["compute.weak"] != 1'
 
 # What cannot be.
 echo '10 weak 2' > "$work/bad"

@@ -11,9 +11,9 @@ typedef struct division {
 } division;
 
 static const division divisions[] = {
-    {1, 1, {1}},      {10, 1, {10}},       {11, 1, {10}},        {100, 2, {8, 8}},         {101, 2, {8, 8}},
-    {97, 2, {24, 8}}, {97, 3, {5, 1, 11}}, {3, 4, {4, 4, 4, 4}}, {1000, 4, {1, 2, 3, 64}}, {513, 4, {7, 7, 9, 9}},
-    {5, 2, {100, 1}}, {640, 2, {64, 256}},
+    {1, 1, {1}},      {10, 1, {10}},       {11, 1, {10}},         {100, 2, {8, 8}},         {101, 2, {8, 8}},
+    {97, 2, {24, 8}}, {97, 3, {5, 1, 11}}, {3, 4, {4, 4, 4, 4}},  {1000, 4, {1, 2, 3, 64}}, {513, 4, {7, 7, 9, 9}},
+    {5, 2, {100, 1}}, {640, 2, {64, 256}}, {103, 3, {0, 20, 12}}, /* idle */
 };
 
 static int64_t batch_sum(const division *of) {
@@ -230,11 +230,12 @@ TEST(wrong_lengths_are_refused) {
 
 TEST(refuses_wrong_figures) {
     qs_sharding sharding;
-    const int64_t batch[] = {3, 2}, none[] = {3, 0}, huge[] = {INT64_MAX, INT64_MAX}, *indices;
+    const int64_t batch[] = {3, 2}, none[] = {0, 0}, negative[] = {3, -1}, huge[] = {INT64_MAX, INT64_MAX}, *indices;
     int64_t count, first, global;
     assert_int_equal(qs_sharding_create(0, 2, batch, 1, false, &sharding), QS_USAGE);
     assert_int_equal(qs_sharding_create(23, 0, batch, 1, false, &sharding), QS_USAGE);
-    assert_refused(qs_sharding_create(23, 2, none, 1, false, &sharding), QS_USAGE, "rank 1");
+    assert_refused(qs_sharding_create(23, 2, negative, 1, false, &sharding), QS_USAGE, "rank 1");
+    assert_refused(qs_sharding_create(23, 2, none, 1, false, &sharding), QS_USAGE, "one must be at least 1");
     assert_int_equal(qs_sharding_create(23, 2, huge, 1, false, &sharding), QS_USAGE);
     assert_ok(qs_sharding_create(23, 2, batch, 1, false, &sharding));
     assert_int_equal(qs_sharding_step(&sharding, 0, 5, 0, &indices, &count, &first, &global), QS_USAGE);

@@ -92,4 +92,35 @@ TEST(equal_runs_give_equal_plans) {
     setting_end(&here);
 }
 
-TEST_MAIN(never_worse_than_both, faster_than_both, equal_runs_give_equal_plans)
+/* Even the least share of a class that is slow enough holds the others up; where classes may be idle they do without it. One that helps
+ * goes on, and its plan is the same as if it could not be idle. */
+TEST(what_only_holds_up_is_idle) {
+    setting here = shares_scene_make("resnet8", 2, (synthetic_device[]){shares_strong(2), shares_weak(1, 3e3)});
+    qs_plan small = setting_plan(&here, "joint");
+    assert_int_equal(small.class_[1].batch, shares_batch[0]);
+    assert_false(small.class_[1].idle);
+    here.options.idle = true;
+    qs_plan idle = setting_plan(&here, "joint");
+    shares_plan_check(&here, &idle);
+    assert_true(idle.class_[1].idle && !idle.class_[0].idle);
+    assert_int_equal(idle.class_[0].batch, 24);
+    assert_int_equal(idle.class_[1].batch, SHARES_BATCH); /* what its schedule is lowered at */
+    assert_true(iteration_us(&idle) < 0.9 * iteration_us(&small));
+    assert_true(idle.class_[1].predicted.sum_omega == 0);
+    assert_true(idle.class_[1].predicted.phases.forward_us + idle.class_[1].predicted.phases.backward_us == 0);
+    assert_true(idle.class_[1].predicted.phases.optimizer_us > 0);
+    qs_plan_release(&small);
+    qs_plan_release(&idle);
+    setting_end(&here);
+
+    here = shares_scene_make("resnet8", 2, (synthetic_device[]){shares_strong(2), shares_weak(1, 250e3)});
+    qs_plan without = setting_plan(&here, "joint");
+    here.options.idle = true;
+    qs_plan with = setting_plan(&here, "joint");
+    plans_equal_check(&without, &with);
+    qs_plan_release(&without);
+    qs_plan_release(&with);
+    setting_end(&here);
+}
+
+TEST_MAIN(never_worse_than_both, faster_than_both, equal_runs_give_equal_plans, what_only_holds_up_is_idle)

@@ -233,6 +233,7 @@ static const char plan_pattern[] =
                             "  \"classes\": {\n"
                             "    \"weak\": {\n"
                             "      \"batch\": 96,\n"
+                            "      \"idle\": true,\n"
                             "      \"operators\": {\n"
                             "        \"stage1.block0.conv1\": \"mine\",\n"
                             "        \"fc\": {\"recipe\": \"bf16\", \"pin\": true, \"accumulator\": {\"forward\": \"fp32\", "

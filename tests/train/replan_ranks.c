@@ -26,6 +26,7 @@ static void step_note(void *context, int64_t step, double seconds) {
 static void class_fill(const qs_graph *graph, const char *name, const char *recipe, int64_t batch, qs_class_plan *out) {
     snprintf(out->class_name, sizeof out->class_name, "%s", name);
     out->batch = batch;
+    out->idle = batch == 0;
     assert_ok(qs_allocate((size_t)graph->nodes, sizeof *out->operator_, &out->operator_));
     for (int n = graph->samples.inputs; n < graph->nodes; n++) {
         if (graph->node[n].op->kind != QS_ADJUSTABLE) continue;
@@ -207,4 +208,52 @@ TEST(batches_shift_between_ranks) {
     pair_close(&here);
 }
 
-TEST_MAIN_RANKS(none_switches_when_one_cannot, all_switch, batches_shift_between_ranks)
+/* Half-way one rank takes all samples and the other none; one step behind that their loss is a sum in another order. */
+TEST(a_class_goes_idle) {
+    static const char *const fp32[2] = {"fp32", "fp32"};
+    static const int64_t all[2] = {8, 0};
+    pair here;
+    char *metrics = NULL, *even_metrics = NULL;
+    pair_open(&here);
+    here.bench.options.max_steps = 11;
+    plan_pair_fill(&here, "", fp32, even, &here.start);
+    plan_pair_fill(&here, "next", fp32, all, &here.next);
+    (void)pair_run(&here, 1, &metrics);
+    here.bench.options.watch_plan = NULL;
+    (void)pair_run(&here, 0, &even_metrics);
+    const double idle = loss_behind(metrics), still = loss_behind(even_metrics);
+    if (is_first(&here)) assert_non_null(strstr(metrics, "\"batch.big\":8,\"batch.weak\":0"));
+    if (is_first(&here) && !(fabs(idle - still) <= 8 * 0x1p-24 * still + 1e-8 * still))
+        fail_msg("loss %.9g, with equal batches %.9g", idle, still);
+    free(metrics);
+    free(even_metrics);
+    pair_close(&here);
+}
+
+/* Whichever of two equal ranks is idle, the same bits are learned, statistics of batch norms among them: zeros and shares of 0 leave no
+ * trace. A smaller last step is dealt likewise. */
+TEST(an_idle_rank_leaves_no_trace) {
+    static const char *const fp32[2] = {"fp32", "fp32"};
+    static const int64_t batch[2][2] = {{8, 0}, {0, 8}};
+    uint64_t hash[2];
+    char *metrics[2] = {NULL};
+    for (int i = 0; i < 2; i++) {
+        pair here;
+        pair_open(&here);
+        snprintf(here.bench.job.model, sizeof here.bench.job.model, "resnet8:width=0.5");
+        here.bench.options.watch_plan = NULL;
+        here.bench.options.step_done = NULL;
+        here.bench.options.training_limit = 20;
+        here.bench.options.max_steps = 4;
+        plan_pair_fill(&here, "", fp32, batch[i], &here.start);
+        hash[i] = pair_run(&here, 0, &metrics[i]);
+        pair_close(&here);
+    }
+    assert_true(hash[0] == hash[1]);
+    if (metrics[0]) assert_string_equal(metrics[0], metrics[1]);
+    if (metrics[0]) assert_non_null(strstr(metrics[0], "\"samples\":20,"));
+    free(metrics[0]);
+    free(metrics[1]);
+}
+
+TEST_MAIN_RANKS(none_switches_when_one_cannot, all_switch, batches_shift_between_ranks, a_class_goes_idle, an_idle_rank_leaves_no_trace)

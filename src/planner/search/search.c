@@ -18,6 +18,7 @@ typedef struct update {
 typedef struct search_class {
     qs_cost_mapper *mapper;
     double slow; /* times the mapper's answers: qs__candidate_slow */
+    bool idle;   /* it does nothing before the update */
     update one_by_one, recorded;
     /* What the last full prediction found beyond the mapper's answers. */
     double rest_offset;    /* work before the update */
@@ -85,7 +86,7 @@ static const update *update_of(const search_class *one) {
 
 /* Work before the update. */
 static double mapped_us(const search_class *one) {
-    return one->slow * qs_cost_mapper_us(one->mapper) - update_of(one)->us;
+    return one->idle ? 0 : one->slow * qs_cost_mapper_us(one->mapper) - update_of(one)->us;
 }
 
 static qs_status reduces_price(qs__search *one) {
@@ -169,6 +170,7 @@ qs_status qs__search_create(qs_candidate *candidate, qs__search **out) {
     for (int c = 0; c < (int)classes; c++) {
         QS_GOTO(mapper_get(one, c));
         one->class_[c].slow = qs__candidate_slow(candidate, c);
+        one->class_[c].idle = candidate->batch[c] == 0;
         QS_GOTO(update_list(one->class_[c].mapper, false, one->class_[c].slow, &one->class_[c].one_by_one));
         QS_GOTO(update_list(one->class_[c].mapper, true, one->class_[c].slow, &one->class_[c].recorded));
     }
@@ -326,7 +328,7 @@ static void classes_pace(qs__search *one, int only, const double *others_us) {
         to->items = update_of(from)->items;
         to->item = update_of(from)->item;
         to->rest_us = fmax(one->end_us[c] - to->start_us, 0);
-        if (from->moved) qs_cost_mapper_ready(from->mapper, from->mapped_ready);
+        if (from->moved && !from->idle) qs_cost_mapper_ready(from->mapper, from->mapped_ready);
         from->moved = false;
         for (int b = 0; b < one->pace.buckets; b++)
             to->ready[b] = from->mapped_ready[b] * (work_us > 0 ? from->slow * to->rest_us / work_us : from->slow);

@@ -29,6 +29,7 @@ typedef struct qs_plan_options {
     double tolerance;         /* throughput may fall below T_min by this share of it: 0.005 */
     double confidence;        /* with which T_min is kept (below): 0.95; 0.5: predictions are believed */
     bool until_fits;          /* `uniform`: lower only until memory fits, as the paper's text says */
+    bool idle;                /* `joint`: inference classes may take no samples at all, and the others their share of the global batch */
     bool lower_training;      /* training classes with low formats may be lowered like inference classes, where they set the pace */
     const qs_plan *pins;      /* operators pinned in this plan keep their recipe; NULL: none */
     const qs_accumulation_rule *accumulate; /* accumulators of every operator and recipe, zeros as profiled; NULL: their class's */

@@ -481,6 +481,7 @@ typedef struct qs_length_plan {
 typedef struct qs_class_plan {
     char class_name[QS_NAME];
     int64_t batch; /* local batch; 0 in a hand-written plan: the job's */
+    bool idle;     /* it takes no samples: its ranks add zeros to sums, and keep their weights; batch is what its schedule is lowered at */
     int operators;
     qs_operator_choice *operator_;
     int tensors; /* tensors not named are fp32 */
@@ -535,8 +536,8 @@ QS_API void qs_plan_release(qs_plan *plan);
 /* Drops what only the planner could say (signatures, kernels, schedules, predictions, reasons), as after a change by hand. */
 QS_API void qs_plan_forget(qs_plan *plan);
 QS_API const qs_class_plan *qs_plan_class(const qs_plan *plan, const char *name); /* NULL when absent */
-/* Local batch of a rank of each class of a cluster into batch[cluster->classes]: the plan's (0, or no such class: job_batch). plan NULL:
- * the job's everywhere. QS_MISMATCH with both figures unless they sum to job_batch × ranks over all ranks. */
+/* Local batch of a rank of each class of a cluster into batch[cluster->classes]: the plan's (0, or no such class: job_batch); 0 of one that
+ * is idle. plan NULL: the job's everywhere. QS_MISMATCH with both figures unless they sum to job_batch × ranks over all ranks. */
 QS_API qs_status qs_plan_batches(const qs_plan *plan, const qs_cluster *cluster, int64_t job_batch, int64_t *batch);
 /* The same schedules at the same batches in every class; false where a plan knows no schedules, as one by hand does. */
 QS_API bool qs_plans_alike(const qs_plan *a, const qs_plan *b);

@@ -190,7 +190,8 @@ QS_API void qs_prediction_release(qs_prediction *prediction);
 typedef struct qs_predictor qs_predictor;
 QS_API qs_status qs_predictor_create(const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,
                                      const qs_cost_options *options, qs_predictor **out);
-/* Local batch of every class (classes) for the questions that follow; NULL: the job's, as at the start. QS_MISMATCH when the profile knows
+/* Local batch of every class (classes) for the questions that follow; 0: it is idle, its schedule is the job's, and of its steps only the
+ * update is run; NULL: the job's, as at the start. QS_MISMATCH when the profile knows
  * nothing of a batch; all stay as they were. Nothing is said here about their sum. */
 QS_API qs_status qs_predictor_batches(qs_predictor *predictor, const int64_t *batch);
 /* What is said of every class's tensors (classes), formats and recomputation, for the questions that follow; entries NULL: fp32, and all is
