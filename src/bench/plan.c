@@ -7,21 +7,17 @@
 #include "qsync/planner.h"
 #include "synthetic.h"
 
-enum { ROUNDS = 5, BUDGETS = 4, WIDTH = 768, TOKENS = 128, HEADS = 12 };
+enum { MOST_ROUNDS = 20, BUDGETS = 4, WIDTH = 768, TOKENS = 128, HEADS = 12 };
 /* Blocks of the graphs of tokens, and what queries, keys and values of the large one pass through. */
 enum { BLOCKS = 12, DECODER_BLOCKS = 96, LATENT = 256 };
 
-#define STRONG(called, many, factor)                                                                                                      \
-    {.name = called, .count = many, .formats = {"fp32"}, .fp32 = 12e6 * (factor), .half = 12e6, .int8 = 12e6, .bytes = 800e3}
-#define WEAK(called, many, factor)                                                                                                        \
-    {.name = called,                                                                                                                      \
-     .inference = true,                                                                                                                   \
-     .count = many,                                                                                                                       \
-     .formats = {"fp32", "fp16", "int8"},                                                                                                 \
-     .fp32 = 6e6 * (factor),                                                                                                              \
-     .half = 24e6 * (factor),                                                                                                             \
-     .int8 = 48e6 * (factor),                                                                                                             \
-     .bytes = 300e3 * (factor)}
+#define STRONG(called, many, factor) \
+    { .name = called, .count = many, .formats = {"fp32"}, .fp32 = 12e6 * (factor), .half = 12e6, .int8 = 12e6, .bytes = 800e3 }
+#define WEAK(called, many, factor)                                                                                     \
+    {                                                                                                                  \
+        .name = called, .inference = true, .count = many, .formats = {"fp32", "fp16", "int8"}, .fp32 = 6e6 * (factor), \
+        .half = 24e6 * (factor), .int8 = 48e6 * (factor), .bytes = 300e3 * (factor)                                    \
+    }
 
 static const synthetic_device few[] = {STRONG("strong", 16, 1), WEAK("weak", 16, 1)};
 static const synthetic_device many[] = {STRONG("strong", 128, 1), STRONG("older", 128, 0.9), WEAK("weak-0", 128, 1.2),
@@ -31,7 +27,7 @@ static const synthetic_device many[] = {STRONG("strong", 128, 1), STRONG("older"
 typedef struct plan_bench {
     const char *name;
     const synthetic_device *device;
-    int classes;
+    int classes, rounds;
     qs_graph *graph;
     qs_cluster cluster;
     qs_job job;
@@ -104,8 +100,8 @@ static qs_status tokens_build(bool decoder, qs_graph **out) {
 /* ---- Timing ---- */
 
 static qs_status scratch_run(plan_bench *one) {
-    double ms[ROUNDS];
-    for (int i = 0; i < ROUNDS; i++) {
+    double ms[MOST_ROUNDS];
+    for (int i = 0; i < one->rounds; i++) {
         qs_plan plan = {0};
         const double start = qs_clock();
         QS_TRY(qs_plan_make("qsync", one->graph, &one->cluster, &one->profile, &one->job, &one->options, &plan));
@@ -115,7 +111,7 @@ static qs_status scratch_run(plan_bench *one) {
             if (one->cluster.class_[c].inference) one->cluster.class_[c].memory_limit = plan.class_[c].predicted.arena_bytes;
         qs_plan_release(&plan);
     }
-    one->plan_ms = median(ms, ROUNDS);
+    one->plan_ms = median(ms, one->rounds);
     return QS_OK;
 }
 
@@ -129,15 +125,15 @@ static qs_status again(plan_bench *one, qs_plan_session *plans, qs_plan *plan, d
 
 /* All that a plan asks for: every class lowered, packed and priced anew, all ranks replayed. */
 static qs_status predict_run(plan_bench *one, const qs_plan *plan) {
-    double ms[ROUNDS];
-    for (int i = 0; i < ROUNDS; i++) {
+    double ms[MOST_ROUNDS];
+    for (int i = 0; i < one->rounds; i++) {
         qs_prediction prediction = {0};
         const double start = qs_clock();
         QS_TRY(qs_plan_predict(plan, one->graph, &one->cluster, &one->profile, NULL, NULL, &prediction));
         ms[i] = (qs_clock() - start) * 1e3;
         qs_prediction_release(&prediction);
     }
-    one->predict_ms = median(ms, ROUNDS);
+    one->predict_ms = median(ms, one->rounds);
     return QS_OK;
 }
 
@@ -145,19 +141,20 @@ static qs_status predict_run(plan_bench *one, const qs_plan *plan) {
 static qs_status session_run(plan_bench *one, qs_plan_session *plans, qs_plan *plan) {
     qs_class *last = &one->cluster.class_[one->classes - 1];
     const int64_t most = last->memory_limit;
+    const int changes = one->rounds < BUDGETS ? one->rounds : BUDGETS;
     double budget_ms[BUDGETS], devices_ms[BUDGETS], first_ms;
     QS_TRY(again(one, plans, plan, &first_ms));
     QS_TRY(predict_run(one, plan));
-    for (int i = 0; i < BUDGETS; i++) {
+    for (int i = 0; i < changes; i++) {
         last->memory_limit = most - most / 50 * (i + 1);
         QS_TRY(again(one, plans, plan, &budget_ms[i]));
     }
-    for (int i = 0; i < BUDGETS; i++) {
+    for (int i = 0; i < changes; i++) {
         one->cluster.class_[i % one->classes].count -= 2;
         QS_TRY(again(one, plans, plan, &devices_ms[i]));
     }
-    one->budget_ms = median(budget_ms, BUDGETS);
-    one->devices_ms = median(devices_ms, BUDGETS);
+    one->budget_ms = median(budget_ms, changes);
+    one->devices_ms = median(devices_ms, changes);
     return QS_OK;
 }
 
@@ -208,6 +205,7 @@ static qs_status figures_print(const plan_bench *scene, bool json) {
 }
 
 static const option_row option_rows[] = {
+    {OPTION_ROUNDS(bench_request, 5, "plans from scratch, whose median counts")},
     {OPTION_JSON(bench_request)},
 };
 
@@ -229,6 +227,9 @@ qs_status bench_plan(int argc, char **argv) {
     OPTIONS_ADD(&table, option_rows, &asked);
     QS_TRY(bench_options(&table, &usage, argc, argv, &done));
     if (done) return QS_OK;
+    if (asked.rounds > MOST_ROUNDS) return qs_fail(QS_USAGE, "--rounds %d: at most %d", asked.rounds, MOST_ROUNDS);
+    for (int i = 0; i < SCENES; i++)
+        scene[i].rounds = asked.rounds;
     QS_GOTO(qs_model_build("resnet50", NULL, &scene[0].graph));
     QS_GOTO(tokens_build(false, &scene[1].graph));
     QS_GOTO(tokens_build(true, &scene[2].graph));

@@ -43,6 +43,11 @@ const qs_recipe *qs__candidate_recipe(const qs_candidate_class *one, int node, i
     return &one->own[node * one->recipes + recipe];
 }
 
+bool qs__is_large(const qs_graph *graph) {
+    enum { LARGE = 1000 };
+    return graph->nodes > LARGE;
+}
+
 /* Operators add as their class does, or as the options' rule says for their lengths. */
 qs_status qs__candidate_batch_set(qs_candidate *candidate, int class_index, int64_t batch) {
     const qs_accumulation_rule *rule = candidate->options->accumulate;

@@ -22,6 +22,7 @@ typedef struct qs_candidate_class {
     qs_class_plan assigned;  /* its tensors, their assignment and recomputed blocks only; none: fp32, and all is kept */
     qs_tensor_table tensors; /* the same by graph */
     uint64_t recomputed;     /* hash of these blocks; 0: none */
+    double least;            /* no plan of the class has less ΣΩ, as a search found; 0: not asked */
 } qs_candidate_class;
 
 typedef struct qs_candidate {
@@ -80,6 +81,8 @@ qs_status qs__candidate_retable(qs_candidate *candidate, int class_index);
 /* What a class's schedule is lowered from: its bound recipes, kernels by its profile. */
 qs_lowering qs__candidate_lowering(const qs_candidate *candidate, int class_index);
 bool qs__is_adjustable(const qs_candidate *candidate, int node);
+/* Whether a model is so large that searches look at less of it, so that planning stays quick. */
+bool qs__is_large(const qs_graph *graph);
 /* What an operator runs under a recipe of its class. */
 const qs_recipe *qs__candidate_recipe(const qs_candidate_class *one, int node, int recipe);
 /* Sets every free operator of a class to a recipe, or to the nearest higher one whose range holds its tensors. */

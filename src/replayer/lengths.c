@@ -73,6 +73,10 @@ void qs_predictor_tensors(qs_predictor *one, const qs_tensor_table *const *tenso
         qs__predictor_tensors(one->at[k], tensors);
 }
 
+void qs_predictor_draft(qs_predictor *one, int class_index, const qs_schedule_draft *draft) {
+    qs__predictor_draft(one->at[one->lengths.count - 1], class_index, draft);
+}
+
 /* ---- Several lengths as one ---- */
 
 static void times_add(qs_phase_times *sum, const qs_phase_times *more, double share) {

@@ -17,8 +17,9 @@ typedef struct class_work {
     int64_t lowered;          /* the same when the schedule was lowered */
     const qs_recipe **recipe; /* (nodes) that the schedule was lowered from */
     const qs_tensor_table *tensors;
-    qs_schedule *schedule; /* NULL: none yet */
-    char hash[32];         /* the schedule's */
+    const qs_schedule_draft *draft; /* that stands at the recipes of the next question; NULL: none */
+    qs_schedule *schedule;          /* NULL: none yet */
+    char hash[32];                  /* the schedule's */
     double *us, *alone_us;
     bool recorded; /* these are times in recordings of the device */
     bool knows_alone;
@@ -86,7 +87,7 @@ static qs_status class_lower(const qs__predictor *one, int c) {
                                   .joins = work->profile->joins,
                                   .lookup = qs_lookup_profile,
                                   .context = (void *)work->profile};
-    QS_TRY(qs_schedule_lower(&lowering, &work->schedule));
+    QS_TRY(work->draft ? qs_schedule_finish(work->draft, &work->schedule, NULL) : qs_schedule_lower(&lowering, &work->schedule));
     qs_schedule_hash(work->schedule, work->hash);
     process_bytes_find(work);
     QS_TRY(qs_allocate((size_t)work->schedule->steps, sizeof *work->us, &work->us));
@@ -354,6 +355,10 @@ void qs__predictor_tensors(qs__predictor *one, const qs_tensor_table *const *ten
         class_forget(&one->work[c]);
         one->work[c].tensors = tensors ? tensors[c] : NULL;
     }
+}
+
+void qs__predictor_draft(qs__predictor *one, int class_index, const qs_schedule_draft *draft) {
+    one->work[class_index].draft = draft;
 }
 
 qs_status qs__predictor_ask(qs__predictor *one, const qs_recipe *const *const *recipe, char **trace, qs_prediction *out) {

@@ -60,7 +60,21 @@ static void work_until(const qs_quick_pace *one, struct qs_quick_clock *clock, i
     clock->done = done;
 }
 
-double qs_quick_iteration(qs_quick_pace *one, int only) {
+/* The update, behind all that was placed. */
+static double class_finish(qs_quick_pace *one, int c) {
+    const qs_quick_class *class_ = &one->class_[c];
+    struct qs_quick_clock *clock = &one->clock[c];
+    work_until(one, clock, one->buckets, class_->rest_us);
+    for (int i = 0; i < class_->items; i++) {
+        if (class_->item[i].bucket >= 0)
+            clock->now = fmax(clock->now, one->end[class_->item[i].bucket]);
+        else
+            work_for(one, clock, one->buckets, class_->item[i].us);
+    }
+    return clock->now;
+}
+
+static double all_answer(qs_quick_pace *one, int only) {
     double iteration = 0;
     for (int c = 0; c < one->classes; c++)
         one->clock[c] = (struct qs_quick_clock){.now = one->class_[c].start_us};
@@ -70,23 +84,56 @@ double qs_quick_iteration(qs_quick_pace *one, int only) {
             if (!one->class_[c].present || (only >= 0 && c != only)) continue;
             work_until(one, &one->clock[c], b, one->class_[c].ready[b]);
             start = fmax(start, one->clock[c].now);
+            if (one->reached) one->reached[c * one->buckets + b] = one->clock[c].now;
         }
         one->start[b] = start;
         one->end[b] = start + one->reduce[b].us;
     }
     for (int c = 0; c < one->classes; c++) {
-        const qs_quick_class *class_ = &one->class_[c];
-        struct qs_quick_clock *clock = &one->clock[c];
-        if (!class_->present || (only >= 0 && c != only)) continue;
-        work_until(one, clock, one->buckets, class_->rest_us);
-        for (int i = 0; i < class_->items; i++) {
-            if (class_->item[i].bucket >= 0)
-                clock->now = fmax(clock->now, one->end[class_->item[i].bucket]);
-            else
-                work_for(one, clock, one->buckets, class_->item[i].us);
-        }
-        iteration = fmax(iteration, clock->now);
+        if (!one->class_[c].present || (only >= 0 && c != only)) continue;
+        const double finish = class_finish(one, c);
+        if (one->finish) one->finish[c] = finish;
+        iteration = fmax(iteration, finish);
     }
+    return iteration;
+}
+
+/* Where all-reduces begin when they did before, nothing has changed for the other classes. false: they do not. */
+static bool one_answer(qs_quick_pace *one, int changed) {
+    const qs_quick_class *class_ = &one->class_[changed];
+    struct qs_quick_clock *clock = &one->clock[changed];
+    *clock = (struct qs_quick_clock){.now = class_->start_us};
+    for (int b = 0; b < one->buckets; b++) {
+        double start = b > 0 ? one->end[b - 1] : 0;
+        work_until(one, clock, b, class_->ready[b]);
+        one->reached[changed * one->buckets + b] = clock->now;
+        for (int c = 0; c < one->classes; c++)
+            if (one->class_[c].present) start = fmax(start, one->reached[c * one->buckets + b]);
+        if (start != one->start[b]) return false;
+    }
+    one->finish[changed] = class_finish(one, changed);
+    return true;
+}
+
+double qs_quick_iteration(qs_quick_pace *one, int only) {
+    double iteration = 0;
+    int changes = 0, changed = 0;
+    if (!one->reached || only >= 0) {
+        one->kept = false;
+        return all_answer(one, only);
+    }
+    for (int c = 0; c < one->classes; c++) {
+        if (one->class_[c].present && one->class_[c].changed) {
+            changes++;
+            changed = c;
+        }
+        one->class_[c].changed = false;
+    }
+    const bool kept = one->kept && (changes == 0 || (changes == 1 && one_answer(one, changed)));
+    one->kept = true;
+    if (!kept) return all_answer(one, only);
+    for (int c = 0; c < one->classes; c++)
+        if (one->class_[c].present) iteration = fmax(iteration, one->finish[c]);
     return iteration;
 }
 

@@ -19,6 +19,7 @@ qs_status qs__predictor_create(const qs_graph *graph, const qs_cluster *cluster,
                                const qs_cost_options *options, qs__predictor **out);
 qs_status qs__predictor_batches(qs__predictor *one, const int64_t *batch);
 void qs__predictor_tensors(qs__predictor *one, const qs_tensor_table *const *tensors);
+void qs__predictor_draft(qs__predictor *one, int class_index, const qs_schedule_draft *draft);
 qs_status qs__predictor_ask(qs__predictor *one, const qs_recipe *const *const *recipe, char **trace, qs_prediction *out);
 void qs__predictor_release(qs__predictor *one);
 

@@ -13,10 +13,23 @@ static const char *step_text(const qs_step *step, char *text, size_t size) {
     return text;
 }
 
+static char *text_end(char *end, const char *more) {
+    const size_t bytes = strlen(more);
+    memcpy(end, more, bytes);
+    return end + bytes;
+}
+
+/* Of the text above, put together without printf: there are thousands of steps. */
 static uint64_t step_hash(const qs_step *step, uint64_t seed) {
-    char text[QS_CASE_TEXT + 128];
-    step_text(step, text, sizeof text);
-    uint64_t hash = qs_hash(text, strlen(text), seed);
+    char text[QS_CASE_TEXT + 128], *end = text;
+    if (step->kind == QS_STEP_KERNEL) {
+        end = text_end(text_end(text_end(text, step->case_text), " by "), step->kernel);
+        if (step->recomputed) end = text_end(end, ", computed again");
+    } else {
+        step_text(step, text, sizeof text);
+        end += strlen(text);
+    }
+    uint64_t hash = qs_hash(text, (size_t)(end - text), seed);
     const int64_t words[] = {step->node, (int64_t)step->stream, step->bucket, step->scratch.buffer};
     hash = qs_hash(words, sizeof words, hash);
     if (step->rate != 1) hash = qs_hash(&step->rate, sizeof step->rate, hash);

@@ -88,47 +88,163 @@ static int larger_first(const void *left, const void *right) {
     return a->buffer < b->buffer ? -1 : 1;
 }
 
+/* ---- Places ----
+ *
+ * Most buffers live for a few steps only. What stands in the way of such a one is looked up by blocks of steps: what lives all through a
+ * block, as a union, and what begins or ends in it, one by one. */
+
+enum { BLOCKS = 32, LEAST_BLOCK = 64 /* steps */, SHORT_BLOCKS = 2 };
+
+typedef struct step_block {
+    int throughs, partials;
+    size_t through_capacity, partial_capacity;
+    span *through; /* disjoint, by offset; only offset and end count */
+    span *partial; /* by offset */
+} step_block;
+
+typedef struct placing {
+    span *all;
+    int placed, *order; /* spans that are placed, by offset */
+    int blocks, steps;  /* steps of a block */
+    step_block *block;
+} placing;
+
+/* The host's step before all, and the one behind, belong to the first and the last block. */
+static int block_of(const placing *one, int step) {
+    const int block = step / one->steps;
+    return block < 0 ? 0 : block < one->blocks ? block : one->blocks - 1;
+}
+
+static qs_status through_add(step_block *block, const span *new) {
+    int first = 0, end;
+    QS_TRY(qs_grow(&block->through, &block->through_capacity, (size_t)block->throughs + 1, sizeof *block->through));
+    while (first < block->throughs && block->through[first].end < new->offset)
+        first++;
+    span sum = *new;
+    for (end = first; end < block->throughs && block->through[end].offset <= new->end; end++) {
+        if (block->through[end].offset < sum.offset) sum.offset = block->through[end].offset;
+        if (block->through[end].end > sum.end) sum.end = block->through[end].end;
+    }
+    memmove(&block->through[first + 1], &block->through[end], (size_t)(block->throughs - end) * sizeof *block->through);
+    block->through[first] = sum;
+    block->throughs += 1 - (end - first);
+    return QS_OK;
+}
+
+static qs_status partial_add(step_block *block, const span *new) {
+    QS_TRY(qs_grow(&block->partial, &block->partial_capacity, (size_t)block->partials + 1, sizeof *block->partial));
+    int at = block->partials++;
+    for (; at > 0 && block->partial[at - 1].offset > new->offset; at--)
+        block->partial[at] = block->partial[at - 1];
+    block->partial[at] = *new;
+    return QS_OK;
+}
+
+static qs_status placed_add(placing *one, int index) {
+    const span *added = &one->all[index];
+    int at = one->placed++;
+    for (; at > 0 && one->all[one->order[at - 1]].offset > added->offset; at--)
+        one->order[at] = one->order[at - 1];
+    one->order[at] = index;
+    if (added->end == added->offset) return QS_OK;
+    const int last = block_of(one, added->last);
+    for (int b = block_of(one, added->first); b <= last; b++) {
+        const int begin = b * one->steps;
+        const bool is_inner = b > 0 && b != one->blocks - 1;
+        const bool through = is_inner && added->first <= begin && added->last >= begin + one->steps - 1;
+        QS_TRY(through ? through_add(&one->block[b], added) : partial_add(&one->block[b], added));
+    }
+    return QS_OK;
+}
+
+static bool live_together(const span *a, const span *b) {
+    return a->first <= b->last && b->first <= a->last;
+}
+
+/* The next of what is placed, by offset: true when it ends the search. */
+static bool is_behind(span *one, const span *other, size_t bytes) {
+    if (other->offset >= one->offset + bytes) return true;
+    if (other->end > one->offset) one->offset = other->end;
+    return false;
+}
+
+/* The lists of a few blocks, merged. */
+static void short_place(const placing *one, span *new, size_t bytes) {
+    const span *list[2 * SHORT_BLOCKS], *end[2 * SHORT_BLOCKS];
+    int lists = 0;
+    const int last = block_of(one, new->last);
+    for (int b = block_of(one, new->first); b <= last; b++) {
+        const step_block *block = &one->block[b];
+        list[lists] = block->through;
+        end[lists++] = block->through + block->throughs;
+        list[lists] = block->partial;
+        end[lists++] = block->partial + block->partials;
+    }
+    for (;;) {
+        int next = -1;
+        for (int i = 0; i < lists; i++) {
+            while (i % 2 == 1 && list[i] < end[i] && !live_together(list[i], new))
+                list[i]++;
+            if (list[i] < end[i] && (next < 0 || list[i]->offset < list[next]->offset)) next = i;
+        }
+        if (next < 0 || is_behind(new, list[next]++, bytes)) return;
+    }
+}
+
+static void long_place(const placing *one, span *new, size_t bytes) {
+    for (int p = 0; p < one->placed; p++) {
+        const span *other = &one->all[one->order[p]];
+        if (live_together(other, new) && is_behind(new, other, bytes)) return;
+    }
+}
+
+static void placing_release(placing *one) {
+    for (int b = 0; one->block && b < one->blocks; b++) {
+        free(one->block[b].through);
+        free(one->block[b].partial);
+    }
+    free(one->block);
+    free(one->order);
+    free(one->all);
+}
+
 /* Persistent buffers first, in their order; then the transient ones, largest first, each at the lowest offset where it overlaps no buffer
  * that lives at the same time: deterministic, so that prediction and execution get the same offsets. */
 static qs_status buffers_place(qs_schedule *schedule) {
-    span *all = NULL;
-    int *placed = NULL, count = 0; /* placed: spans by offset */
+    placing one = {.steps = schedule->steps / BLOCKS > LEAST_BLOCK ? schedule->steps / BLOCKS : LEAST_BLOCK};
+    int count = 0;
     qs_status status = QS_OK;
-    QS_GOTO(qs_allocate((size_t)schedule->buffers, sizeof *all, &all));
-    QS_GOTO(qs_allocate((size_t)schedule->buffers, sizeof *placed, &placed));
+    one.blocks = schedule->steps / one.steps + 1;
+    QS_GOTO(qs_allocate((size_t)schedule->buffers, sizeof *one.all, &one.all));
+    QS_GOTO(qs_allocate((size_t)schedule->buffers, sizeof *one.order, &one.order));
+    QS_GOTO(qs_allocate((size_t)one.blocks, sizeof *one.block, &one.block));
     schedule->persistent_bytes = 0;
     for (int b = 0; b < schedule->buffers; b++) {
-        qs_buffer *one = &schedule->buffer[b];
-        if (one->persistent) {
-            one->offset = schedule->persistent_bytes;
-            schedule->persistent_bytes += qs__aligned(one->bytes);
-        } else if (one->first != -2) {
-            all[count++] = (span){0, one->bytes, one->first, one->last, b};
+        qs_buffer *buffer = &schedule->buffer[b];
+        if (buffer->persistent) {
+            buffer->offset = schedule->persistent_bytes;
+            schedule->persistent_bytes += qs__aligned(buffer->bytes);
+        } else if (buffer->first != -2) {
+            one.all[count++] = (span){0, buffer->bytes, buffer->first, buffer->last, b};
         }
     }
-    qsort(all, (size_t)count, sizeof *all, larger_first);
+    qsort(one.all, (size_t)count, sizeof *one.all, larger_first);
     schedule->arena_bytes = schedule->persistent_bytes;
     for (int i = 0; i < count; i++) {
-        span *one = &all[i];
-        const size_t bytes = qs__aligned(one->end);
-        one->offset = schedule->persistent_bytes;
-        for (int p = 0; p < i; p++) {
-            const span *other = &all[placed[p]];
-            if (one->first > other->last || other->first > one->last) continue;
-            if (other->offset >= one->offset + bytes) break;
-            if (other->end > one->offset) one->offset = other->end;
-        }
-        one->end = one->offset + bytes;
-        int at = i;
-        for (; at > 0 && all[placed[at - 1]].offset > one->offset; at--)
-            placed[at] = placed[at - 1];
-        placed[at] = i;
-        schedule->buffer[one->buffer].offset = one->offset;
-        if (one->end > schedule->arena_bytes) schedule->arena_bytes = one->end;
+        span *new = &one.all[i];
+        const size_t bytes = qs__aligned(new->end);
+        new->offset = schedule->persistent_bytes;
+        if (block_of(&one, new->last) - block_of(&one, new->first) < SHORT_BLOCKS)
+            short_place(&one, new, bytes);
+        else
+            long_place(&one, new, bytes);
+        new->end = new->offset + bytes;
+        schedule->buffer[new->buffer].offset = new->offset;
+        if (new->end > schedule->arena_bytes) schedule->arena_bytes = new->end;
+        QS_GOTO(placed_add(&one, i));
     }
 done:
-    free(all);
-    free(placed);
+    placing_release(&one);
     return status;
 }
 
@@ -230,7 +346,10 @@ static qs_status step_number(numbering *one, const qs_draft_step *from) {
     if (!from->case_) return QS_OK;
     step->case_ = from->case_->case_;
     memcpy(step->kernel, from->case_->row.kernel, sizeof step->kernel);
-    return qs_format_text(&step->case_text, "%s", from->case_->text);
+    const size_t bytes = strlen(from->case_->text) + 1;
+    QS_TRY(qs_allocate(bytes, 1, &step->case_text));
+    memcpy(step->case_text, from->case_->text, bytes);
+    return QS_OK;
 }
 
 static qs_status draft_number(const qs_schedule_draft *draft, qs_schedule **out) {

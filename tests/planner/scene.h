@@ -12,7 +12,7 @@
 #include "kit/random_graph.h"
 #include "kit/synthetic.h"
 
-enum { SCENE_BATCH = 16, SCENE_MOST = 32, SCENE_WEAK = 1, SCENE_CLASSES = 3 };
+enum { SCENE_BATCH = 16, SCENE_MOST = 400, SCENE_WEAK = 1, SCENE_CLASSES = 3 };
 
 /* What a scene has beside the plain one, as bits. */
 enum {

@@ -52,6 +52,15 @@ static void scene_make(scene *one, uint64_t number) {
     }
 }
 
+static qs_quick_class class_of(scene *one, int c) {
+    return (qs_quick_class){.present = true,
+                            .start_us = one->data_us[c],
+                            .ready = one->ready[c],
+                            .rest_us = one->rest_us[c],
+                            .items = 2 * BUCKETS,
+                            .item = one->item[c]};
+}
+
 TEST(pace_is_that_of_a_replay) {
     for (uint64_t number = 1; number <= CASES; number++) {
         scene one;
@@ -62,11 +71,12 @@ TEST(pace_is_that_of_a_replay) {
         qs_replay_result result;
         scene_make(&one, number);
         for (int c = 0; c < CLASSES; c++) {
-            class_[c] = (qs_quick_class){true, one.data_us[c], one.ready[c], one.rest_us[c], 2 * BUCKETS, one.item[c]};
+            class_[c] = class_of(&one, c);
             rank[c] =
                 (qs_replay_rank){.class_name = "a", .schedule = &one.schedule, .step_us = one.us[c], .data_us = one.data_us[c], .host = c};
         }
-        qs_quick_pace pace = {CLASSES, BUCKETS, class_, one.reduce, start, end, clock};
+        qs_quick_pace pace = {
+            .classes = CLASSES, .buckets = BUCKETS, .class_ = class_, .reduce = one.reduce, .start = start, .end = end, .clock = clock};
         if (qs_replay(&(qs_replay_case){.reduce = one.reduce, .ranks = CLASSES, .rank = rank}, &result) != QS_OK)
             fail_msg("%s", qs_message());
         near(qs_quick_iteration(&pace, -1), result.iteration_us);
@@ -84,6 +94,51 @@ TEST(pace_is_that_of_a_replay) {
             qs_replay_release(&result);
         }
     }
+}
+
+/* What is kept from one question to the next changes no bit of an answer: classes become slower and quicker, now one, now several, now
+ * none; and one is asked for alone in between. */
+TEST(answers_that_go_on_from_the_last_are_the_same) {
+    int sooner = 0;
+    for (uint64_t number = 1; number <= CASES; number++) {
+        scene one;
+        double start[2][BUCKETS], end[2][BUCKETS], reached[CLASSES * BUCKETS], finish[CLASSES];
+        struct qs_quick_clock clock[2][CLASSES];
+        qs_quick_class class_[CLASSES];
+        scene_make(&one, number);
+        for (int c = 0; c < CLASSES; c++)
+            class_[c] = class_of(&one, c);
+        qs_quick_pace anew = {.classes = CLASSES,
+                              .buckets = BUCKETS,
+                              .class_ = class_,
+                              .reduce = one.reduce,
+                              .start = start[0],
+                              .end = end[0],
+                              .clock = clock[0]};
+        qs_quick_pace kept = anew;
+        kept.start = start[1];
+        kept.end = end[1];
+        kept.clock = clock[1];
+        kept.reached = reached;
+        kept.finish = finish;
+        for (int turn = 0; turn < 20; turn++) {
+            for (int c = 0; c < CLASSES; c++) {
+                const double dice = draw(number, 1000 + (uint64_t)(turn * CLASSES + c));
+                const double factor = 0.8 + 0.5 * draw(number, 2000 + (uint64_t)(turn * CLASSES + c));
+                if (dice < 0.6) continue;
+                for (int b = 0; b < BUCKETS; b++)
+                    one.ready[c][b] *= factor;
+                class_[c].rest_us *= factor;
+                class_[c].changed = true;
+            }
+            const double before = start[1][BUCKETS - 1], answer = qs_quick_iteration(&anew, -1);
+            for (int c = 0; c < CLASSES && turn % 7 == 6; c++)
+                assert_true(qs_quick_iteration(&kept, c) == qs_quick_iteration(&anew, c));
+            assert_true(qs_quick_iteration(&kept, -1) == answer);
+            sooner += turn > 0 && start[1][BUCKETS - 1] == before;
+        }
+    }
+    assert_true(sooner > CASES); /* it did go on from them */
 }
 
 /* Every class has one speed beside busy ranks and one while the others wait, so what is known of classes is all there is to know. Work is
@@ -119,4 +174,4 @@ TEST(classes_of_a_host_end_as_replayed) {
     }
 }
 
-TEST_MAIN(pace_is_that_of_a_replay, classes_of_a_host_end_as_replayed)
+TEST_MAIN(pace_is_that_of_a_replay, answers_that_go_on_from_the_last_are_the_same, classes_of_a_host_end_as_replayed)

@@ -17,9 +17,11 @@ enum {
     PATIENCE = 6,
     MOST_WORK = 60000 /* relaxations times nodes */,
     MOST_STATES = 1000000,
+    STEPS_STATES = 3000000, /* the same of all steps of the ascent */
     STEPS_OF_PART = 12,
     SMALL = 40 /* nodes */
 };
+static const double most_rise = 1;   /* of prices, in search of a minimum within the limits */
 static const double shortest = 1e-3; /* length factor at which the search ends */
 static const double rounding = 1e-9; /* sums in other orders than the prediction's */
 static const double close_enough = 1e-7;
@@ -159,16 +161,31 @@ static qs_status ascend(qs__bound *one, double reached, int *steps, double *best
 }
 
 qs_status qs__bound_raise(qs__bound *one, double reached) {
-    /* A step costs as much as the model has nodes: in larger ones there are fewer, so that planning again stays quick. */
-    const int nodes = one->relaxation.graph->nodes;
-    int steps = nodes > SMALL ? MOST_STEPS * SMALL / nodes : MOST_STEPS;
+    /* In larger models there are fewer steps, so that planning again stays quick. */
+    const int affordable = STEPS_STATES / qs__relax_minimum_states(one->minimum);
+    int steps = affordable < MOST_STEPS ? affordable : MOST_STEPS;
     QS_TRY(ascend(one, reached, &steps, &one->value, &one->price));
     one->value = fmin(one->value, reached);
     return QS_OK;
 }
 
+static bool use_is_within(const qs__bound *one) {
+    const qs__relax_use *use = &one->use;
+    return use->total_us <= one->room.total_us && use->bucket_us[greatest(one->relaxation.buckets, use->bucket_us)] <= one->room.limit_us &&
+           (!(one->limit_bytes > 0) || use->bytes[greatest(one->relaxation.graph->nodes, use->bytes)] <= one->limit_bytes);
+}
+
 qs_status qs__bound_recipes(qs__bound *one, int *recipe) {
-    double least;
+    double least, factor = 1;
+    for (double more = 0.01; more < most_rise; more *= 2, factor = 1 + more) {
+        one->trial.total = factor * one->price.total;
+        for (int b = 0; b < one->relaxation.buckets; b++)
+            one->trial.bucket[b] = factor * one->price.bucket[b];
+        for (int n = 0; n < one->relaxation.graph->nodes; n++)
+            one->trial.moment[n] = factor * one->price.moment[n];
+        QS_TRY(qs__relax_minimize(one->minimum, &one->trial, &least, &one->use, recipe));
+        if (use_is_within(one)) return QS_OK;
+    }
     return qs__relax_minimize(one->minimum, &one->price, &least, &one->use, recipe);
 }
 
@@ -394,6 +411,11 @@ qs_status qs__bound_of_plan(const qs_candidate *candidate, int class_index, doub
     if (!qs__bound_is_known(candidate) || !qs__class_is_lowered(candidate, class_index)) return QS_OK;
     if (candidate->least > 0) {
         *value = fmin(candidate->least, qs__candidate_sum_omega(candidate, class_index));
+        return QS_OK;
+    }
+    const double least = candidate->class_[class_index].least; /* a large model's is not looked for twice */
+    if (qs__is_large(candidate->graph) && least > 0) {
+        *value = fmin(least, qs__candidate_sum_omega(candidate, class_index));
         return QS_OK;
     }
     const qs_status status = qs__bound_of_class(candidate, class_index, candidate->limit_us, value);

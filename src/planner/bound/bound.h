@@ -28,7 +28,7 @@ void qs__bound_release(qs__bound *bound);
 /* Raises the bound by better prices; `reached` is ΣΩ of a known plan, which the bound will not exceed. */
 qs_status qs__bound_raise(qs__bound *bound, double reached);
 
-/* The recipes (nodes) of a minimum at the best prices: a good plan lies near them. */
+/* The recipes (nodes) of a minimum at the best prices, or at higher ones where it then keeps the limits: a good plan lies near them. */
 qs_status qs__bound_recipes(qs__bound *bound, int *recipe);
 
 /* How many more relaxations may be solved beside a plan without being noticed: many of small models. */

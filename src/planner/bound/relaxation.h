@@ -26,6 +26,7 @@ typedef struct qs__relax_bucket {
     int64_t bytes;    /* of its all-reduce */
     double fixed_us;  /* what is there whatever the plan: data, loop, all-reduces from this one on, update behind the last */
     double *until_us; /* (cells) of the node's backward part, up to there */
+    double reduce_us, cpu_share, update_us; /* its all-reduce; and the part of the update behind it, up to the next */
 } qs__relax_bucket;
 
 /* A gradient that is live when the backward part of node `moment` begins, in the format of `value`. */

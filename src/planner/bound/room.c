@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* How long ranks of a class may compute beside the others of their host (docs/method.md §5.4). Times are of work beside busy ranks. A class
  * whose recipes are given is late the more, the longer this one keeps its host busy; and this one gains at most what it computes while they
- * wait. */
+ * wait. Busy it is without a break until it has done its work before the update, and the update of all buckets that are summed by then. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -18,8 +18,10 @@ static double speed_beside(double share, double us, double alone_us) {
     return alone_us > 0 && alone_us < us ? share + (1 - share) * us / alone_us : 1;
 }
 
-/* Shares of the host's other ranks that are at work certainly, while the ranks in question are and behind that. */
-static qs_status neighbour_find(const qs_candidate *candidate, int c, double beside, double behind, double limit_us, neighbour *out) {
+/* beside, behind: shares of the host's other ranks that are at work certainly, while the ranks in question are and behind that. ready_us:
+ * (buckets) when its part of each is there at the latest, unless another class has it there later. */
+static qs_status neighbour_find(const qs_candidate *candidate, int c, double beside, double behind, double limit_us, double *ready_us,
+                                neighbour *out) {
     const qs_class_profile *profile = qs_profile_class(candidate->profile, candidate->cluster->class_[c].name);
     const size_t nodes = (size_t)candidate->graph->nodes;
     qs_lowering lowering = qs__candidate_lowering(candidate, c);
@@ -36,10 +38,17 @@ static qs_status neighbour_find(const qs_candidate *candidate, int c, double bes
     QS_GOTO(qs_allocate((size_t)schedule->steps, sizeof *alone_us, &alone_us));
     QS_GOTO(qs_cost_schedule(profile, schedule, &candidate->costs, us));
     qs_cost_schedule_recorded(profile, schedule, &candidate->costs, us);
+    const double begin_us = qs_cost_data(profile, &candidate->graph->samples, candidate->batch[c]) + profile->iteration_overhead_us;
+    const bool knows_alone = qs_cost_schedule_alone(profile, schedule, us, alone_us);
+    double end_us = begin_us;
     *out = (neighbour){.room_us = INFINITY};
-    if (!qs_cost_schedule_alone(profile, schedule, us, alone_us)) goto done;
-    out->busy_us = qs_cost_data(profile, &candidate->graph->samples, candidate->batch[c]) + profile->iteration_overhead_us;
-    double end_us = out->busy_us;
+    for (int s = 0; s < schedule->steps; s++) {
+        const qs_step *step = &schedule->step[s];
+        if (step->kind == QS_STEP_REDUCE_START) ready_us[step->bucket] = fmax(ready_us[step->bucket], end_us);
+        end_us += knows_alone ? fmax(us[s], alone_us[s]) : us[s];
+    }
+    if (!knows_alone) goto done;
+    end_us = out->busy_us = begin_us;
     for (int s = 0; s < schedule->steps; s++)
         end_us += us[s] / speed_beside(behind, us[s], alone_us[s]);
     for (int s = 0; s < schedule->steps && schedule->step[s].phase != QS_UPDATE; s++) {
@@ -76,6 +85,31 @@ qs_status qs__relax_has_neighbours(const qs_candidate *candidate, int class_inde
     return status;
 }
 
+/* The most work before the update, if with the update of the buckets that are summed by then it may take room_us. Known where only this
+ * class is not given, and nothing but the others' steps decides when they are ready. */
+static double work_room(const qs__relaxation *one, double room_us, const double *ready_us) {
+    double most_us = 0, updates_us = 0, summed_us = 0;
+    for (int b = 0; b <= one->buckets; b++) {
+        const double before_us = summed_us; /* up to here the next bucket is not summed */
+        summed_us = b < one->buckets ? fmax(summed_us, ready_us[b]) + one->bucket[b].reduce_us : INFINITY;
+        if (room_us - updates_us >= before_us) most_us = fmin(room_us - updates_us, summed_us);
+        if (b < one->buckets) updates_us += one->bucket[b].update_us;
+    }
+    return most_us;
+}
+
+static bool is_alone_open(const qs__relaxation *one) {
+    const qs_candidate *candidate = one->candidate;
+    for (int c = 0; c < candidate->cluster->classes; c++) {
+        const qs_class *class_ = &candidate->cluster->class_[c];
+        if (class_->count > 0 && qs_profile_class(candidate->profile, class_->name)->jitter > 0) return false;
+        if (c != one->class_index && class_->count > 0 && qs__class_is_lowered(candidate, c)) return false;
+    }
+    for (int b = 0; b < one->buckets; b++)
+        if (one->bucket[b].cpu_share > 0) return false;
+    return true;
+}
+
 /* Of the first host that has such ranks and others. Limits are raised by what a rank gains while others wait: for no longer than these do
  * not compute for certain. */
 qs_status qs__relax_rooms(const qs__relaxation *one, double limit_us, qs__relax_room *out) {
@@ -85,12 +119,15 @@ qs_status qs__relax_rooms(const qs__relaxation *one, double limit_us, qs__relax_
     const double gain = qs_cost_most_speed(profile) - 1;
     qs_host_slowdown hosts = {0};
     neighbour *all = NULL;
+    double *ready_us = NULL;
+    bool known = true; /* when all neighbours are ready for each bucket */
     double room_us = limit_us, idle = 0, idle_in_room = 0;
     qs_status status = QS_OK;
     *out = (qs__relax_room){limit_us, limit_us};
     if (!one->together) return QS_OK;
     QS_GOTO(qs_host_slowdown_make(candidate->cluster, &hosts));
     QS_GOTO(qs_allocate((size_t)classes, sizeof *all, &all));
+    QS_GOTO(qs_allocate((size_t)one->buckets, sizeof *ready_us, &ready_us));
     const int *here = hosts.count;
     int others = ranks_of(here, classes) - 1;
     for (; here[own] == 0 || others == 0; others = ranks_of(here, classes) - 1)
@@ -98,9 +135,12 @@ qs_status qs__relax_rooms(const qs__relaxation *one, double limit_us, qs__relax_
     for (int c = 0; c < classes; c++) {
         if (c == own || here[c] == 0 || qs__class_is_lowered(candidate, c)) continue;
         const qs_class_profile *other = qs_profile_class(candidate->profile, candidate->cluster->class_[c].name);
-        if (gain == 0 && qs_cost_most_speed(other) == 1) continue; /* neither is faster alone */
+        if (gain == 0 && qs_cost_most_speed(other) == 1) { /* neither is faster alone */
+            known = false;
+            continue;
+        }
         const double behind = (double)(here[c] - 1) / others, beside = behind + (double)here[own] / others;
-        QS_GOTO(neighbour_find(candidate, c, beside, behind, limit_us, &all[c]));
+        QS_GOTO(neighbour_find(candidate, c, beside, behind, limit_us, ready_us, &all[c]));
         room_us = fmin(room_us, all[c].room_us);
     }
     for (int c = 0; c < classes; c++) {
@@ -110,10 +150,13 @@ qs_status qs__relax_rooms(const qs__relaxation *one, double limit_us, qs__relax_
     }
     out->limit_us = limit_us + gain * idle;
     const double slow = qs__candidate_slow(candidate, own);
+    if (known && idle_in_room * gain == 0 && ranks_of(here, classes) == qs_cluster_ranks(candidate->cluster) && is_alone_open(one))
+        room_us = fmin(room_us, work_room(one, room_us, ready_us));
     out->total_us = fmin(out->limit_us, room_us + gain * idle_in_room + one->fixed_us - one->begin_us);
     if (slow > 1) out->total_us = one->begin_us + (out->total_us - one->begin_us) / slow;
 done:
     qs_host_slowdown_release(&hosts);
     free(all);
+    free(ready_us);
     return status;
 }

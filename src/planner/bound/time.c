@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What operators certainly take, read off drafts of schedules: for every pair of recipes the operators before a node have the one, those
  * behind it the other, and the node each of its own, so that every cell that lowering can give appears. Cells that could appear in other
- * mixes, where some change lacked a cost, count with their kernels alone. */
+ * mixes, where some change lacked a cost, count with their kernels alone. Of large models copies of a block are not swept one by one: nodes
+ * whose surroundings are alike have one table. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,12 @@ typedef struct sweep {
     double *case_us;    /* (cases x 3) as kernel, as one in place and as conversion, plus 1; 0: not asked yet */
     size_t arena_bytes; /* more than any schedule's: twice that of the highest recipes */
     bool failed;        /* some mix lacked a cost */
+    int *like;          /* (nodes) the first node with the same surroundings, whose table it shares; itself unless the model is large */
+    bool *swept;        /* (nodes) such a first node, or near one */
 } sweep;
+
+/* Edges around a node that have to be alike, and as far as what a neighbour runs is seen. */
+enum { ALIKE = 12, NEAR = 6 };
 
 static qs_status infinite(size_t count, double **out) {
     QS_TRY(qs_allocate(count, sizeof **out, out));
@@ -272,6 +278,7 @@ static qs_status fixed_find(sweep *one) {
     const qs_draft_step *step = NULL;
     const int steps = qs_schedule_draft_steps(one->schedule, 2 * relax->graph->nodes, &step);
     const double samples = (double)relax->candidate->batch[relax->class_index];
+    qs__relax_bucket *bucket = NULL;
     double update = 0;
     relax->begin_us = one->profile->data_us_per_sample * samples + one->profile->iteration_overhead_us;
     for (int b = 0; b < relax->buckets; b++)
@@ -279,7 +286,11 @@ static qs_status fixed_find(sweep *one) {
     for (int s = 0; s < steps; s++) {
         double us;
         QS_TRY(step_price(one, &step[s], &us));
-        if (step[s].kind == QS_STEP_REDUCE_WAIT) relax->behind_last_us = 0;
+        if (step[s].kind == QS_STEP_REDUCE_WAIT) {
+            relax->behind_last_us = 0;
+            bucket = &relax->bucket[step[s].bucket];
+        }
+        if (bucket) bucket->update_us += us;
         update += us;
         relax->behind_last_us += us;
     }
@@ -299,6 +310,87 @@ static qs_status arena_find(sweep *one) {
     return QS_OK;
 }
 
+/* ---- Copies of blocks ------------------------------------------------------------------------------------------------------------- */
+
+static uint64_t kind_hash(const qs__relaxation *relax, int n) {
+    const qs_node *node = &relax->graph->node[n];
+    const qs_shape shape = qs_graph_shape(relax->graph, n, 1);
+    const uint64_t is[] = {(uint64_t)(uintptr_t)node->op, (uint64_t)node->inputs, relax->needed[n], relax->joined[n],
+                           qs_hash(shape.dim, (size_t)shape.axes * sizeof *shape.dim, 0)};
+    return qs_hash(&node->attributes, sizeof node->attributes, qs_hash(is, sizeof is, (uint64_t)(n < relax->graph->samples.inputs)));
+}
+
+/* One edge further: a node with its inputs, in order, and its readers, in any. */
+static void surroundings_widen(const qs_graph *graph, const uint64_t *from, uint64_t *to) {
+    for (int n = 0; n < graph->nodes; n++)
+        to[n] = 3 * from[n];
+    for (int n = 0; n < graph->nodes; n++)
+        for (int i = 0; i < graph->node[n].inputs; i++) {
+            const uint64_t edge[] = {from[n], from[graph->node[n].input[i]], (uint64_t)i};
+            to[n] = qs_hash(&to[n], sizeof *to, qs_hash(edge, sizeof edge, 1));
+        }
+    for (int n = 0; n < graph->nodes; n++)
+        for (int i = 0; i < graph->node[n].inputs; i++) {
+            const uint64_t edge[] = {from[n], (uint64_t)i};
+            to[graph->node[n].input[i]] += qs_hash(edge, sizeof edge, 2);
+        }
+}
+
+static void near_mark(const qs_graph *graph, bool *mark, bool *next) {
+    memcpy(next, mark, (size_t)graph->nodes * sizeof *mark);
+    for (int n = 0; n < graph->nodes; n++)
+        for (int i = 0; i < graph->node[n].inputs; i++)
+            if (mark[n] || mark[graph->node[n].input[i]]) next[n] = next[graph->node[n].input[i]] = true;
+    memcpy(mark, next, (size_t)graph->nodes * sizeof *mark);
+}
+
+static qs_status copies_find(sweep *one) {
+    const qs_graph *graph = one->out->graph;
+    const size_t nodes = (size_t)graph->nodes;
+    uint64_t *hash = NULL;
+    bool *next = NULL;
+    qs_status status = QS_OK;
+    QS_GOTO(qs_allocate(2 * nodes, sizeof *hash, &hash));
+    QS_GOTO(qs_allocate(nodes, sizeof *next, &next));
+    for (int n = 0; n < graph->nodes; n++)
+        hash[n] = qs__is_large(graph) ? kind_hash(one->out, n) : (uint64_t)n;
+    for (int i = 0; qs__is_large(graph) && i < ALIKE; i++) {
+        surroundings_widen(graph, hash, hash + nodes);
+        memcpy(hash, hash + nodes, nodes * sizeof *hash);
+    }
+    for (int n = 0; n < graph->nodes; n++) {
+        one->like[n] = n;
+        for (int k = 0; qs__is_large(graph) && one->like[n] == n && k < n; k++)
+            if (hash[k] == hash[n]) one->like[n] = k;
+        one->swept[n] = one->like[n] == n;
+    }
+    for (int i = 0; qs__is_large(graph) && i < NEAR; i++)
+        near_mark(graph, one->swept, next);
+done:
+    free(hash);
+    free(next);
+    return status;
+}
+
+/* A node's tables are those of the one that it is like. What its bucket waits for was not seen in all mixes. */
+static void copy_fill(sweep *one, int n) {
+    qs__relaxation *relax = one->out;
+    const size_t cells = (size_t)relax->cells, small = (size_t)relax->class_->recipes * (size_t)relax->formats;
+    const size_t from = (size_t)one->like[n], to = (size_t)n;
+    memcpy(&relax->forward_us[to * cells], &relax->forward_us[from * cells], cells * sizeof(double));
+    memcpy(&relax->backward_us[to * cells], &relax->backward_us[from * cells], cells * sizeof(double));
+    memcpy(&one->shared_us[to * cells], &one->shared_us[from * cells], cells * sizeof(double));
+    memcpy(&relax->inside_bytes[to * small], &relax->inside_bytes[from * small], small * sizeof(double));
+    for (int i = 0; i < 2; i++)
+        memcpy(&one->kernels[i][to * small], &one->kernels[i][from * small], small * sizeof(double));
+    one->seen_in[n] = one->seen_in[from];
+    memcpy(&one->seen_out[n * relax->class_->recipes], &one->seen_out[one->like[n] * relax->class_->recipes],
+           (size_t)relax->class_->recipes * sizeof *one->seen_out);
+    for (int b = 0; b < relax->buckets; b++)
+        for (int cell = 0; relax->bucket[b].node == n && cell < relax->cells; cell++)
+            relax->bucket[b].until_us[cell] = 0;
+}
+
 /* ---- The whole ---------------------------------------------------------------------------------------------------------------------- */
 
 /* All operators from one recipe to another, in order: those behind the one at hand still have the old one. */
@@ -306,7 +398,7 @@ static qs_status sweep_run(sweep *one, int before) {
     const qs__relaxation *relax = one->out;
     for (int n = relax->graph->samples.inputs; n < relax->graph->nodes; n++) {
         if (!qs__is_adjustable(relax->candidate, n)) continue;
-        for (int r = 0; r < relax->class_->recipes; r++)
+        for (int r = 0; one->swept[n] && r < relax->class_->recipes; r++)
             if (r != before) QS_TRY(node_set(one, n, r));
         QS_TRY(node_set(one, n, before));
     }
@@ -330,8 +422,10 @@ static qs_status sweeps_run(sweep *one) {
         }
     }
     QS_TRY(sweep_run(one, 0));
-    for (int n = relax->graph->samples.inputs; n < nodes; n++)
+    for (int n = relax->graph->samples.inputs; n < nodes; n++) {
+        if (one->like[n] != n) copy_fill(one, n);
         if (!qs__relax_alias(relax, n)) node_complete(one, n);
+    }
     return QS_OK;
 }
 
@@ -352,6 +446,9 @@ qs_status qs__relax_time(qs__relaxation *relax) {
     QS_GOTO(qs_allocate(nodes, sizeof *one.format, &one.format));
     QS_GOTO(qs_allocate(nodes, sizeof *one.seen_in, &one.seen_in));
     QS_GOTO(qs_allocate(nodes * recipes, sizeof *one.seen_out, &one.seen_out));
+    QS_GOTO(qs_allocate(nodes, sizeof *one.like, &one.like));
+    QS_GOTO(qs_allocate(nodes, sizeof *one.swept, &one.swept));
+    QS_GOTO(copies_find(&one));
     for (int i = 0; i < 2; i++)
         QS_GOTO(infinite(nodes * recipes * (size_t)relax->formats, &one.kernels[i]));
     QS_GOTO(qs_allocate(nodes, sizeof *highest, &highest));
@@ -386,6 +483,8 @@ done:
     free(one.kernels[0]);
     free(one.kernels[1]);
     free(one.case_us);
+    free(one.like);
+    free(one.swept);
     return status;
 }
 
@@ -404,6 +503,8 @@ qs_status qs__relax_reduces(qs__relaxation *one) {
         qs_all_reduce_cost cost = {0};
         QS_GOTO(qs_cost_all_reduce_on(one->candidate->profile, &what, one->bucket[b].bytes, &cost));
         reduce += cost.us;
+        one->bucket[b].reduce_us = cost.us;
+        one->bucket[b].cpu_share = cost.cpu_share;
         one->bucket[b].fixed_us = one->begin_us + reduce + one->behind_last_us;
     }
 done:

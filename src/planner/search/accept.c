@@ -6,7 +6,7 @@
 
 #include "allocate.h"
 
-enum { MOST_REPAIRS = 6, MOST_PREDICTIONS = 16 /* of one bisection */ };
+enum { MOST_REPAIRS = 6, MOST_PREDICTIONS = 16 /* of one bisection */, MOST_OF_LARGE = 3 };
 
 /* Quick answers are sums in another order than the full ones. */
 static const double rounding = 1e-12;
@@ -46,7 +46,7 @@ bool qs__is_free(const qs_candidate *candidate, int class_index, int node) {
 bool qs__is_within(qs__allocation *one, double limit_us) {
     for (int c = 0; c < one->candidate->cluster->classes; c++)
         if (!qs__search_fits(one->search, c)) return false;
-    return qs__search_iteration_us(one->search) <= limit_us;
+    return !qs__search_is_late(one->search, limit_us) && qs__search_iteration_us(one->search) <= limit_us;
 }
 
 bool qs__is_feasible(qs__allocation *one) {
@@ -154,6 +154,7 @@ static qs_status bisect_raises(qs__allocation *one, const int *wanted) {
     const int nodes = candidate->graph->nodes;
     raise *all = NULL;
     int raises = 0, predictions = 0;
+    const int most = qs__is_large(candidate->graph) ? MOST_OF_LARGE : MOST_PREDICTIONS;
     bool calibrated = true /* at the present plan */, holds = false;
     qs_status status = QS_OK;
     QS_TRY(qs_allocate((size_t)candidate->cluster->classes * (size_t)nodes, sizeof *all, &all));
@@ -167,7 +168,7 @@ static qs_status bisect_raises(qs__allocation *one, const int *wanted) {
         }
     }
     qsort(all, (size_t)raises, sizeof *all, raise_compare);
-    for (int first = 0; first < raises && predictions < MOST_PREDICTIONS;) {
+    for (int first = 0; first < raises && predictions < most;) {
         int end = raises, middle = end;
         do {
             const int before = predictions;
@@ -175,7 +176,7 @@ static qs_status bisect_raises(qs__allocation *one, const int *wanted) {
             if (predictions > before) calibrated = holds;
             *(holds ? &first : &end) = middle;
             middle = first + (end - first) / 2;
-        } while (end - first > 1 && predictions < MOST_PREDICTIONS);
+        } while (end - first > 1 && predictions < most);
         first = end;
     }
     if (!calibrated) status = qs__predict_in_full(one, &holds);

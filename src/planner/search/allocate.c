@@ -12,9 +12,8 @@ static qs_status present_recover(qs__allocation *one) {
     return qs__recover_and_accept(one, false);
 }
 
-static qs_status search(qs__allocation *one, const int *uniform) {
-    QS_TRY(present_recover(one));
-
+/* The paper's initial plan, and exchanges. */
+static qs_status search_further(qs__allocation *one, const int *uniform) {
     /* By the paper's rule, so that the plan is never noisier than planner qsync-heap's; more is recovered of the best plan only. */
     QS_TRY(qs__search_go(one->search, uniform));
     QS_TRY(qs__initial_choose(one));
@@ -25,8 +24,12 @@ static qs_status search(qs__allocation *one, const int *uniform) {
     QS_TRY(qs__search_go(one->search, one->best));
     QS_TRY(qs__accept(one));
     QS_TRY(qs__improve(one));
-    QS_TRY(present_recover(one));
+    return present_recover(one);
+}
 
+static qs_status search(qs__allocation *one, const int *uniform) {
+    QS_TRY(present_recover(one));
+    if (!qs__is_large(one->candidate->graph)) QS_TRY(search_further(one, uniform));
     QS_TRY(qs__search_go(one->search, one->best));
     QS_TRY(qs__prove_best(one));
     QS_TRY(qs__search_go(one->search, one->best));
@@ -46,7 +49,9 @@ qs_status qs__allocate_precision(qs_candidate *candidate, const char *indicator)
     qs__search_choices(one.search, uniform);
     QS_GOTO(search(&one, uniform));
     if (indicator) QS_GOTO(qs__candidate_judge(candidate, NULL));
-    if (indicator) candidate->least = 0; /* of that one's Ω */
+    for (int c = 0; indicator && c < candidate->cluster->classes; c++)
+        candidate->class_[c].least = 0; /* of that one's Ω, as this is */
+    if (indicator) candidate->least = 0;
     QS_GOTO(qs__reasons_find(&one));
     QS_GOTO(qs__allocation_end(&one));
 done:

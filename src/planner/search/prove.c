@@ -52,6 +52,7 @@ static qs_status proof_start(tree *one) {
         one->weight[one->classes] = one->candidate->cluster->class_[c].count;
         one->recipe[one->classes++] = &one->found[c * one->nodes];
         QS_TRY(qs__bound_raise(*bound, qs__candidate_sum_omega(one->candidate, (int)c)));
+        one->candidate->class_[c].least = (*bound)->value;
     }
     return QS_OK;
 }
@@ -129,7 +130,8 @@ qs_status qs__prove_best(qs__allocation *all) {
     QS_GOTO(qs_allocate((size_t)candidate->cluster->classes * one.nodes, sizeof *one.found, &one.found));
     status = proof_start(&one);
     if (status == QS_OK) QS_GOTO(relaxed_accept(all, &one));
-    if (status == QS_OK && one.classes > 0) QS_GOTO(proof_run(&one, qs__bound_minima(one.bound[0]), MOST_JUDGED, &result));
+    if (status == QS_OK && one.classes > 0 && !qs__is_large(candidate->graph))
+        QS_GOTO(proof_run(&one, qs__bound_minima(one.bound[0]), MOST_JUDGED, &result));
     if (result.better) QS_GOTO(qs__search_go(all->search, one.found));
     if (result.better) QS_GOTO(qs__predict_in_full(all, &yes));
 done:

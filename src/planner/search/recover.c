@@ -6,7 +6,7 @@
 
 #include "allocate.h"
 
-enum { MOST_PASSES = 4, MOST_ROUNDS = 4 };
+enum { MOST_PASSES = 4, MOST_ROUNDS = 4, MOST_REFUSED = 100 /* of a large model, one after the other */ };
 
 /* ---- Recovery ---- */
 
@@ -53,11 +53,12 @@ static heap_entry heap_pop(heap *one) {
  * other. */
 static qs_status class_recover(qs__allocation *one, int c, bool paper, heap *queue, int *raised) {
     const qs_candidate_class *class_ = &one->candidate->class_[c];
-    int64_t refused = 0;
+    const bool large = qs__is_large(one->candidate->graph);
+    int refused = 0;
     *raised = 0;
     for (int n = one->candidate->graph->samples.inputs; n < one->candidate->graph->nodes; n++)
         if (qs__is_free(one->candidate, c, n)) heap_push(class_, queue, n, qs__candidate_next(class_, n, class_->choice[n]));
-    while (queue->count > 0 && refused < one->most_changes) {
+    while (queue->count > 0 && !(large && refused == MOST_REFUSED)) {
         const heap_entry entry = heap_pop(queue);
         const qs_status status = qs__search_set(one->search, c, entry.node, entry.recipe);
         if (status != QS_OK && status != QS_MISMATCH) return status;
@@ -77,7 +78,7 @@ qs_status qs__recover(qs__allocation *one, bool paper) {
     QS_TRY(qs_allocate((size_t)one->candidate->graph->nodes, sizeof *queue.entry, &queue.entry));
     for (int c = 0; c < one->candidate->cluster->classes; c++) {
         int raised = qs__class_is_lowered(one->candidate, c);
-        for (int i = 0; i < (paper ? 1 : MOST_PASSES) && raised > 0; i++)
+        for (int i = 0; i < (paper || qs__is_large(one->candidate->graph) ? 1 : MOST_PASSES) && raised > 0; i++)
             QS_GOTO(class_recover(one, c, paper, &queue, &raised));
     }
 done:
@@ -91,7 +92,7 @@ qs_status qs__recover_and_accept(qs__allocation *one, bool paper) {
         QS_TRY(qs__recover(one, paper));
         if (!(qs__search_omega(one->search) < omega)) return QS_OK;
         QS_TRY(qs__accept(one));
-        if (paper || !(qs__search_omega(one->search) < omega)) return QS_OK;
+        if (paper || qs__is_large(one->candidate->graph) || !(qs__search_omega(one->search) < omega)) return QS_OK;
     }
     return QS_OK;
 }

@@ -25,7 +25,8 @@ typedef struct search_class {
     int64_t packing_bytes; /* arena - live */
     double *mapped_ready;  /* (buckets) the mapper's answer */
     bool moved;            /* which it is no more */
-    double *ready;         /* (buckets) scratch */
+    double *ready;         /* (buckets) that, times `factor`: what the quick answers go by */
+    double factor;
 } search_class;
 
 typedef struct change {
@@ -119,6 +120,8 @@ static qs_status pace_make(qs__search *one) {
     QS_TRY(qs_allocate(classes, sizeof *pace->clock, &pace->clock));
     QS_TRY(qs_allocate(buckets, sizeof *pace->start, &pace->start));
     QS_TRY(qs_allocate(buckets, sizeof *pace->end, &pace->end));
+    QS_TRY(qs_allocate(classes * buckets, sizeof *pace->reached, &pace->reached));
+    QS_TRY(qs_allocate(classes, sizeof *pace->finish, &pace->finish));
     for (int c = 0; c < pace->classes; c++) {
         const qs_class *class_ = &one->candidate->cluster->class_[c];
         const qs_class_profile *profile = qs_profile_class(one->candidate->profile, class_->name);
@@ -214,6 +217,8 @@ void qs__search_release(qs__search *search) {
     free(search->pace.clock);
     free(search->pace.start);
     free(search->pace.end);
+    free(search->pace.reached);
+    free(search->pace.finish);
     free(search);
 }
 
@@ -310,34 +315,53 @@ qs_status qs__search_go(qs__search *search, const int *choice) {
 
 /* ---- Asking ---- */
 
-/* The calibration's offset belongs to the whole of a class's work: its part up to a moment is the moment's share, and so is what host
- * slowdown makes of it. others_us: when the classes beside `only` end; NULL: as host slowdown has it. */
-static void classes_pace(qs__search *one, int only, const double *others_us) {
+/* When each class has done its work before the update. */
+static void classes_end(qs__search *one) {
     for (int c = 0; c < one->pace.classes; c++) {
         const search_class *from = &one->class_[c];
         one->work_us[c] = one->pace.class_[c].start_us + fmax(mapped_us(from) + from->rest_offset, 0);
     }
     qs_host_slowdown_ends(&one->slowdown, one->work_us, one->alone, one->end_us);
+}
+
+/* The calibration's offset belongs to the whole of a class's work: its part up to a moment is the moment's share, and so is what host
+ * slowdown makes of it. others_us: when the classes beside `only` end; NULL: as host slowdown has it. */
+static void classes_pace(qs__search *one, int only, const double *others_us) {
+    classes_end(one);
     for (int c = 0; others_us && c < one->pace.classes; c++)
         if (c != only) one->end_us[c] = others_us[c];
     for (int c = 0; c < one->pace.classes; c++) {
         search_class *from = &one->class_[c];
         qs_quick_class *to = &one->pace.class_[c];
         if (!to->present) continue;
-        const double work_us = mapped_us(from);
+        const double work_us = mapped_us(from), rest_us = to->rest_us;
         to->items = update_of(from)->items;
         to->item = update_of(from)->item;
         to->rest_us = fmax(one->end_us[c] - to->start_us, 0);
+        const double factor = work_us > 0 ? from->slow * to->rest_us / work_us : from->slow;
+        to->changed = to->changed || from->moved || factor != from->factor || to->rest_us != rest_us;
         if (from->moved && !from->idle) qs_cost_mapper_ready(from->mapper, from->mapped_ready);
+        for (int b = 0; (from->moved || factor != from->factor) && b < one->pace.buckets; b++)
+            to->ready[b] = from->mapped_ready[b] * factor;
         from->moved = false;
-        for (int b = 0; b < one->pace.buckets; b++)
-            to->ready[b] = from->mapped_ready[b] * (work_us > 0 ? from->slow * to->rest_us / work_us : from->slow);
+        from->factor = factor;
     }
 }
 
 double qs__search_iteration_us(qs__search *search) {
     classes_pace(search, -1, NULL);
     return search->scale * (qs_quick_iteration(&search->pace, -1) + search->iteration_offset);
+}
+
+bool qs__search_is_late(qs__search *search, double limit_us) {
+    const double rounding = 1e-9; /* sums in another order */
+    classes_end(search);
+    for (int c = 0; c < search->pace.classes; c++) {
+        const double least_us = search->end_us[c] + update_of(&search->class_[c])->us;
+        if (search->pace.class_[c].present && search->scale * (least_us + search->iteration_offset) > limit_us * (1 + rounding))
+            return true;
+    }
+    return false;
 }
 
 void qs__search_ends(qs__search *search, double *end_us) {
@@ -423,7 +447,12 @@ static void calibrate(qs__search *one, const qs_prediction *full) {
 qs_status qs__search_predict(qs__search *search, qs__full_answer *out) {
     qs_prediction prediction;
     *out = (qs__full_answer){0};
+    qs_predictor *predictor = search->candidate->predictor;
+    for (int c = 0; c < search->pace.classes; c++)
+        qs_predictor_draft(predictor, c, qs_cost_mapper_draft(search->class_[c].mapper));
     const qs_status status = qs__candidate_predict(search->candidate, &prediction);
+    for (int c = 0; c < search->pace.classes; c++)
+        qs_predictor_draft(predictor, c, NULL);
     if (status == QS_MISMATCH) return QS_OK;
     if (status != QS_OK) return status;
     *out = (qs__full_answer){true, prediction.fits, prediction.iteration_us};

@@ -37,6 +37,8 @@ qs_status qs__search_go(qs__search *search, const int *choice);
 /* ---- Asking ---- */
 
 double qs__search_iteration_us(qs__search *search);
+/* Whether the work and the update of one class alone take longer than that, which is soon told: the iteration then does. */
+bool qs__search_is_late(qs__search *search, double limit_us);
 /* When each class has done its work before the update, into end_us[classes]; and iteration time if the others ended then, whatever this
  * class does to them on a host that they share. */
 void qs__search_ends(qs__search *search, double *end_us);

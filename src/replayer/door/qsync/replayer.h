@@ -97,6 +97,7 @@ typedef struct qs_quick_class {
     double rest_us;  /* work from the first step to the update */
     int items;
     const qs_quick_item *item; /* the update in order */
+    bool changed;              /* since the last question; an answer makes it false */
 } qs_quick_class;
 
 /* All arrays are the caller's. */
@@ -109,6 +110,10 @@ typedef struct qs_quick_pace {
         double now, done; /* time; work behind it */
         int window;       /* first all-reduce that does not lie wholly before `now` */
     } * clock;            /* (classes) scratch */
+    /* What is kept from one question to the next, which is answered sooner where one class has changed: NULL: nothing. */
+    double *reached; /* (classes × buckets) when each class is ready for a bucket */
+    double *finish;  /* (classes) */
+    bool kept;       /* it is there */
 } qs_quick_pace;
 
 /* Iteration time; only >= 0: as if that class were alone with the all-reduces. */
@@ -191,12 +196,15 @@ typedef struct qs_predictor qs_predictor;
 QS_API qs_status qs_predictor_create(const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,
                                      const qs_cost_options *options, qs_predictor **out);
 /* Local batch of every class (classes) for the questions that follow; 0: it is idle, its schedule is the job's, and of its steps only the
- * update is run; NULL: the job's, as at the start. QS_MISMATCH when the profile knows
- * nothing of a batch; all stay as they were. Nothing is said here about their sum. */
+ * update is run; NULL: the job's, as at the start. QS_MISMATCH when the profile knows nothing of a batch; all stay as they were. Nothing is
+ * said here about their sum. */
 QS_API qs_status qs_predictor_batches(qs_predictor *predictor, const int64_t *batch);
 /* What is said of every class's tensors (classes), formats and recomputation, for the questions that follow; entries NULL: fp32, and all is
  * kept; tensors NULL: everywhere, as at the start. All classes are lowered again; tables outlive their use. */
 QS_API void qs_predictor_tensors(qs_predictor *predictor, const qs_tensor_table *const *tensors);
+/* A draft that stands at the recipes which the next questions have for a class, at the longest length: its schedule is finished from that
+ * instead of lowered anew. NULL: it is lowered, as at the start. */
+QS_API void qs_predictor_draft(qs_predictor *predictor, int class_index, const qs_schedule_draft *draft);
 /* trace NULL: not wanted. */
 QS_API qs_status qs_predictor_ask(qs_predictor *predictor, const qs_recipe *const *const *recipe, char **trace, qs_prediction *out);
 QS_API void qs_predictor_release(qs_predictor *predictor);
