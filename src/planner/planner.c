@@ -77,14 +77,14 @@ static bool computes(const qs_class *one, const qs_format *format) {
     return false;
 }
 
-/* The recipes of a class's plan, which the class must compute. */
+/* The recipes of a class's plan, which the class must compute, as it does fp32. */
 static qs_status class_bind(const qs_plan *plan, const qs_graph *graph, const qs_class *class_, const qs_recipe ***bound) {
-    const qs_class_plan *one = qs_plan_class(plan, class_->name);
     QS_TRY(qs_plan_bind(plan, class_->name, graph, bound));
-    for (int i = 0; i < one->operators; i++) {
-        const qs_recipe *recipe = (*bound)[qs_graph_find(graph, one->operator_[i].name)];
+    for (int n = 0; n < graph->nodes; n++) {
+        const qs_recipe *recipe = (*bound)[n];
+        if (!recipe) continue;
         if (!computes(class_, recipe->forward.src.format) || !computes(class_, recipe->weight_gradient.diff_dst.format))
-            return qs_fail(QS_MISMATCH, "operator %s has recipe %s, which class %s does not compute", one->operator_[i].name, recipe->name,
+            return qs_fail(QS_MISMATCH, "operator %s has recipe %s, which class %s does not compute", graph->node[n].name, recipe->name,
                            class_->name);
     }
     return QS_OK;

@@ -8,16 +8,24 @@
 
 /* ---- Recipes ---- */
 
-/* The recipe that an operator runs goes into own[node]. */
+/* Plans name operators in the graph's order: the next one is looked for first. */
+static int node_find(const qs_graph *graph, const char *name, int last) {
+    for (int n = last + 1; n < graph->nodes; n++)
+        if (strcmp(graph->node[n].name, name) == 0) return n;
+    return qs_graph_find(graph, name);
+}
+
+/* The recipe that an operator runs goes into own, at its node; *at: that of the choice before, then of this one. */
 static qs_status choice_bind(const qs_plan *plan, const qs_graph *graph, const qs_operator_choice *choice, qs_recipe *own,
-                             const qs_recipe **recipe) {
-    int node = qs_graph_find(graph, choice->name);
+                             const qs_recipe **recipe, int *at) {
+    const int node = node_find(graph, choice->name, *at);
     if (node < 0) return qs_fail(QS_MISMATCH, "the plan names operator %s, which model %s does not have", choice->name, graph->name);
     const qs_op *op = graph->node[node].op;
     if (!op || op->kind != QS_ADJUSTABLE) {
         return qs_fail(QS_MISMATCH, "the plan gives operator %s recipe %s, but a %s follows its inputs and takes none", choice->name,
                        choice->recipe, op ? op->name : "model input");
     }
+    *at = node;
     recipe[node] = &own[node];
     return qs_choice_recipe(plan, choice, &own[node]);
 }
@@ -38,9 +46,10 @@ qs_status qs_plan_bind(const qs_plan *plan, const char *class_name, const qs_gra
     qs_recipe *own = (qs_recipe *)(recipe + nodes);
     const qs_class_plan *class_plan = plan ? qs_plan_class(plan, class_name) : NULL;
     qs_status status = QS_OK;
+    int node = -1;
     if (plan && !class_plan) status = qs_fail(QS_MISMATCH, "the plan has no device class %s; plan for this cluster file", class_name);
     for (int i = 0; class_plan && status == QS_OK && i < class_plan->operators; i++)
-        status = choice_bind(plan, graph, &class_plan->operator_[i], own, recipe);
+        status = choice_bind(plan, graph, &class_plan->operator_[i], own, recipe, &node);
     if (status != QS_OK) {
         free(recipe);
         return status;
