@@ -259,3 +259,9 @@ double qs_cost_data(const qs_class_profile *profile, const qs_samples *samples, 
     const double loss = profile->copies.known ? profile->copies.out_us : 0;
     return profile->data_us_per_sample * (double)batch + qs_cost_inputs(profile, samples, batch) + loss;
 }
+
+double qs_cost_loop(const qs_class_profile *profile, const qs_samples *samples, int64_t batch, qs_start start) {
+    const double us = qs_cost_data(profile, samples, batch) + profile->iteration_overhead_us, recorded_us = profile->recorded_loop_us;
+    if (start == QS_START_ONE_BY_ONE || recorded_us == 0) return us;
+    return start == QS_START_RECORDED ? recorded_us : fmin(us, recorded_us);
+}

@@ -131,6 +131,7 @@ static qs_status state_walk(walk *one, qs__found *found) {
     QS_TRY(samples_walk(one, "data_us", &figures->data_us));
     QS_TRY(samples_walk(one, "jitter", &figures->jitter));
     QS_TRY(samples_walk(one, "recorded_us", &figures->recorded_us));
+    QS_TRY(samples_walk(one, "recorded_loop_us", &figures->recorded_loop_us));
     QS_TRY(samples_walk(one, "checked", &figures->checked));
     if (!one->wrong && !figures->measured)
         QS_TRY(qs_allocate((size_t)figures->whole_us.count, sizeof *figures->measured, &figures->measured));

@@ -214,6 +214,10 @@ static const qs__field class_fields[] = {
      .absent = "the device makes no recordings, or none was measured",
      .text = "time of the measured plans' kernels where steps are started as recordings of the device ([cuda.md](cuda.md#recordings)), "
              "over their times one by one"},
+    {"recorded_loop_us", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_class_profile, recorded_loop_us), .high = MOST_US, .unit = "µs",
+     .absent = "`iteration_overhead_us` and data",
+     .text = "what an iteration takes beside its kernels where these are in recordings: data, and "
+             "the training loop's own work, as far as they do not run beside kernels"},
     {"kernels", QS__OBJECT, QS__REQUIRED, QS__ARRAY(qs_class_profile, kernel, kernels), .of = &kernel_record, .compare = compare_kernels,
      .values = "rows, sorted by `case`", .text = "what kernels cost"},
     {"conversions", QS__OBJECT, QS__REQUIRED, QS__ARRAY(qs_class_profile, conversion, conversions), .of = &conversion_record,

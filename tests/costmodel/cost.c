@@ -310,6 +310,19 @@ TEST(steps_are_started_in_the_faster_way) {
     free(plain);
 }
 
+/* What was measured beside recordings is taken with them, where it was measured. */
+TEST(loops_beside_recordings_are_their_own) {
+    qs_class_profile *one = &profile.class_[0];
+    const double us = one->iteration_overhead_us + qs_cost_data(one, &graph->samples, 4);
+    for (int known = 0; known < 3; known++) {
+        one->recorded_loop_us = known == 0 ? 0 : known == 1 ? us / 4 : 2 * us;
+        assert_true(qs_cost_loop(one, &graph->samples, 4, QS_START_ONE_BY_ONE) == us);
+        assert_true(qs_cost_loop(one, &graph->samples, 4, QS_START_RECORDED) == (known ? one->recorded_loop_us : us));
+        assert_true(qs_cost_loop(one, &graph->samples, 4, QS_START_FASTER) == (known == 1 ? us / 4 : us));
+    }
+    one->recorded_loop_us = 0;
+}
+
 /* Rows of which nothing is known have the class's share. */
 TEST(unknown_shares_are_the_class_s) {
     qs_class_profile *one = &profile.class_[0];
@@ -356,4 +369,5 @@ TEST(transforms_are_kinds_of_their_own) {
 
 TEST_MAIN_WITH(setup, teardown, every_step_has_its_price, casts_can_be_left_out, places_in_the_schedule_count, cases_tell_weights,
                transforms_are_kinds_of_their_own, weights_have_rows_of_their_own, what_is_not_known_is_an_error, plans_hold_kernel_rows,
-               nothing_is_below_the_least, steps_are_started_in_the_faster_way, unknown_shares_are_the_class_s)
+               nothing_is_below_the_least, steps_are_started_in_the_faster_way, loops_beside_recordings_are_their_own,
+               unknown_shares_are_the_class_s)

@@ -197,6 +197,7 @@ TEST(plans_without_recordings_are_left_out) {
 static void measured_check(const bench *b, bool known) {
     const qs_class_profile *one = &b->profile.class_[0];
     assert_int_equal(one->recorded > 0, known);
+    assert_true(known || one->recorded_loop_us == 0);
     for (int i = 0; i < one->kernels; i++)
         assert_int_equal(one->kernel[i].us_recorded > 0, known);
     for (int i = 0; i < one->conversions; i++)

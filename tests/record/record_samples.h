@@ -98,6 +98,7 @@ static const char profile_sample[] =
     "      \"copies\": {\"in_us\": 11, \"in_us_per_byte\": 0.001, \"out_us\": 12, \"out_us_per_byte\": 0.002},\n"
     "      \"jitter\": 0.015,\n"
     "      \"recorded\": 0.625,\n"
+    "      \"recorded_loop_us\": 120,\n"
     "      \"kernels\": [\n"
     "        {\"case\": \"add/forward a\", \"kernel\": \"own:add\", \"us\": {\"median\": 1.5, \"low\": 1.25, \"high\": 2, \"samples\": "
     "40, \"confidence\": 0.0625, \"cold_bytes\": 6, \"us_per_cold_byte\": 0.0001, \"alone\": 1.125, \"recorded\": 0.75}, "

@@ -186,6 +186,29 @@ TEST(recordings_are_taken_where_they_are_faster) {
     qs_prediction_release((qs_prediction *)&plain);
 }
 
+/* What recordings leave of data and loop is all that a step takes beside its kernels, and only where they are taken. */
+TEST(recordings_hide_the_host_s_work) {
+    qs_class_profile *one = &profile.class_[1];
+    const double overhead_us = one->iteration_overhead_us;
+    one->iteration_overhead_us = 500;
+    for (int record = 1; record < 3; record++) {
+        cluster.class_[1].cuda_record = record;
+        synthetic_records(1, 1, 1, one);
+        const qs_prediction without = ask(1, NULL);
+        one->recorded_loop_us = 100;
+        const qs_prediction with = ask(1, NULL);
+        one->recorded_loop_us = 0;
+        const double us = qs_cost_loop(one, &graph->samples, job.batch, QS_START_ONE_BY_ONE);
+        assert_true(us > 500);
+        near(without.class_[1].phases.data_us - with.class_[1].phases.data_us, record == 2 ? us - 100 : 0);
+        qs_prediction_release((qs_prediction *)&without);
+        qs_prediction_release((qs_prediction *)&with);
+    }
+    one->iteration_overhead_us = overhead_us;
+    synthetic_records(0, 0, 1, one);
+    cluster.class_[1].cuda_record = 0;
+}
+
 TEST_MAIN_WITH(setup, teardown, more_ranks_than_profiled_are_told, phases_are_the_iteration, without_casts_only_casts_are_gone,
                a_slow_rank_is_waited_for, impossible_slowdowns_are_refused, parts_of_gpus_are_told_apart,
-               host_slowdown_is_what_was_measured, recordings_are_taken_where_they_are_faster)
+               host_slowdown_is_what_was_measured, recordings_are_taken_where_they_are_faster, recordings_hide_the_host_s_work)

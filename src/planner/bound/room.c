@@ -37,8 +37,9 @@ static qs_status neighbour_find(const qs_candidate *candidate, int c, double bes
     QS_GOTO(qs_allocate((size_t)schedule->steps, sizeof *us, &us));
     QS_GOTO(qs_allocate((size_t)schedule->steps, sizeof *alone_us, &alone_us));
     QS_GOTO(qs_cost_schedule(profile, schedule, &candidate->costs, us));
-    qs_cost_schedule_recorded(profile, schedule, &candidate->costs, us);
-    const double begin_us = qs_cost_data(profile, &candidate->graph->samples, candidate->batch[c]) + profile->iteration_overhead_us;
+    const bool recorded = qs_cost_schedule_recorded(profile, schedule, &candidate->costs, us);
+    const double begin_us =
+        qs_cost_loop(profile, &candidate->graph->samples, candidate->batch[c], recorded ? QS_START_RECORDED : QS_START_ONE_BY_ONE);
     const bool knows_alone = qs_cost_schedule_alone(profile, schedule, us, alone_us);
     double end_us = begin_us;
     *out = (neighbour){.room_us = INFINITY};

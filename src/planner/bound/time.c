@@ -280,7 +280,9 @@ static qs_status fixed_find(sweep *one) {
     const double samples = (double)relax->candidate->batch[relax->class_index];
     qs__relax_bucket *bucket = NULL;
     double update = 0;
-    relax->begin_us = one->profile->data_us_per_sample * samples + one->profile->iteration_overhead_us;
+    relax->begin_us =
+        fmin(one->profile->data_us_per_sample * samples + one->profile->iteration_overhead_us,
+             qs_cost_loop(one->profile, &relax->graph->samples, relax->candidate->batch[relax->class_index], QS_START_FASTER));
     for (int b = 0; b < relax->buckets; b++)
         relax->bucket[b].bytes = 4 * qs_schedule_draft_bucket_elements(one->schedule, b);
     for (int s = 0; s < steps; s++) {

@@ -125,12 +125,12 @@ static qs_status pace_make(qs__search *one) {
     for (int c = 0; c < pace->classes; c++) {
         const qs_class *class_ = &one->candidate->cluster->class_[c];
         const qs_class_profile *profile = qs_profile_class(one->candidate->profile, class_->name);
-        const double data_us = qs_cost_data(profile, &one->candidate->graph->samples, one->candidate->batch[c]);
+        const qs_cost_options costs = qs_cost_options_of(&one->candidate->costs, class_);
+        const double loop_us = qs_cost_loop(profile, &one->candidate->graph->samples, one->candidate->batch[c], costs.start);
         QS_TRY(qs_allocate(buckets, sizeof *one->class_[c].ready, &one->class_[c].ready));
         QS_TRY(qs_allocate(buckets, sizeof *one->class_[c].mapped_ready, &one->class_[c].mapped_ready));
         one->class_[c].moved = true;
-        pace->class_[c] = (qs_quick_class){
-            .present = class_->count > 0, .start_us = data_us + profile->iteration_overhead_us, .ready = one->class_[c].ready};
+        pace->class_[c] = (qs_quick_class){.present = class_->count > 0, .start_us = loop_us, .ready = one->class_[c].ready};
     }
     return QS_OK;
 }

@@ -9,17 +9,34 @@
 
 #include "qsync/costmodel.h"
 
+#include <math.h>
 #include <stdlib.h>
 
-enum { ITERATIONS = 100 };
+enum { ITERATIONS = 100, WHOLE_STEPS = 9 };
+static const double LEAST_LOOP_US = 1; /* 0 says that nothing is known */
 
-qs_status qs__recordings_time(const qs__setting *setting, qs_executor *executor, qs_timeline *timeline, int64_t *steps, double *us) {
+/* What steps of recordings take beyond their kernels: little, since the host makes the next batch while these run. */
+static qs_status loop_time(const qs__setting *setting, qs_executor *executor, int64_t *steps, double kernels_us, double *us) {
+    double whole_us[WHOLE_STEPS];
+    for (int i = 0; i < WHOLE_STEPS; i++) {
+        const double begin = qs_clock();
+        QS_TRY(qs__training_step(setting, executor, (*steps)++));
+        whole_us[i] = 1e6 * (qs_clock() - begin);
+    }
+    *us = fmax(qs__quartiles_of(WHOLE_STEPS, whole_us).median - kernels_us, LEAST_LOOP_US);
+    return QS_OK;
+}
+
+qs_status qs__recordings_time(const qs__setting *setting, qs_executor *executor, qs_timeline *timeline, int64_t *steps, double *us,
+                              double *loop_us) {
     qs_recorded found = qs_executor_recorded(executor);
+    *loop_us = 0;
     qs_executor_time(executor, NULL);
     while (found.state == QS_RECORDED_TRYING || (found.state == QS_RECORDED_YES && found.recorded_us == 0)) {
         QS_TRY(qs__training_step(setting, executor, (*steps)++));
         found = qs_executor_recorded(executor);
     }
+    if (found.state == QS_RECORDED_YES) QS_TRY(loop_time(setting, executor, steps, found.recorded_us, loop_us));
     qs_executor_time(executor, timeline);
     *us = found.recorded_us;
     return QS_OK;
@@ -145,6 +162,8 @@ qs_status qs__recordings_fill(const qs__setting *setting, const qs__mixes *mixes
     if (all.sums == 0) goto done;
     QS_GOTO(shares_find(out, &all));
     out->recorded = mean_share(&all);
+    if (figures->recorded_loop_us.count > 0)
+        out->recorded_loop_us = qs__quartiles_of(figures->recorded_loop_us.count, figures->recorded_loop_us.value).median;
     for (int i = 0; i < out->kernels; i++)
         out->kernel[i].us_recorded = all.share[i] * out->kernel[i].us;
     for (int i = 0; i < out->conversions; i++)

@@ -436,9 +436,10 @@ static qs_status rounds_run(qs__campaign *all) {
 static qs_status recordings_run(qs__campaign *all) {
     for (int p = 0; p < all->plans; p++) {
         qs__plan_run *run = &all->plan[p];
-        double us;
-        QS_TRY(qs__recordings_time(all->setting, run->executor, &run->timeline, &all->steps, &us));
+        double us, loop_us;
+        QS_TRY(qs__recordings_time(all->setting, run->executor, &run->timeline, &all->steps, &us, &loop_us));
         QS_TRY(qs__samples_add(&all->out->recorded_us, us));
+        if (loop_us > 0) QS_TRY(qs__samples_add(&all->out->recorded_loop_us, loop_us));
     }
     return QS_OK;
 }
@@ -560,6 +561,7 @@ void qs__step_figures_release(qs__step_figures *figures) {
     free(figures->data_us.value);
     free(figures->jitter.value);
     free(figures->recorded_us.value);
+    free(figures->recorded_loop_us.value);
     free(figures->checked.value);
     *figures = (qs__step_figures){0};
 }

@@ -153,8 +153,9 @@ qs_status qs__alone_measure(const qs__setting *setting, qs__cases *cases);
 typedef struct qs__step_figures {
     int *measured;                                      /* mixes that were run, in order */
     qs__samples whole_us, overhead_us, data_us, jitter; /* one value for each of them */
-    qs__samples recorded_us; /* the same: kernels of a step where it is started as recordings of the device; 0: it makes none of it */
-    qs__samples checked;     /* QS__CHECK_FIGURES of each of options->check, and one a class */
+    qs__samples recorded_us;      /* the same: kernels of a step where it is started as recordings of the device; 0: it makes none of it */
+    qs__samples recorded_loop_us; /* what such a step takes beside them, one value for each plan whose steps are faster so */
+    qs__samples checked;          /* QS__CHECK_FIGURES of each of options->check, and one a class */
     qs_quality quality;
 } qs__step_figures;
 /* Of a check: steps, median of all, undisturbed ones, their median, its confidence; behind them what kernels took of a rank of each class,
@@ -166,9 +167,10 @@ void qs__step_figures_release(qs__step_figures *figures);
 
 /* ---- recordings.c: steps that are started as recordings of the device ---- */
 
-/* What the kernels of a step take so; 0 where there are no recordings. Runs steps, counted in `*steps`, until the executor knows.
- * `timeline` is beside those that come later. */
-qs_status qs__recordings_time(const qs__setting *setting, qs_executor *executor, qs_timeline *timeline, int64_t *steps, double *us);
+/* What the kernels of a step take so; 0 where there are no recordings; and what the step takes beside them, 0 where recordings are not
+ * taken. Runs steps, counted in `*steps`, until the executor knows, and a few more. `timeline` is beside those that come later. */
+qs_status qs__recordings_time(const qs__setting *setting, qs_executor *executor, qs_timeline *timeline, int64_t *steps, double *us,
+                              double *loop_us);
 /* What every row takes so, by the steps of the measured plans; the class's other figures are finished. Conversions that have a share keep
  * it. */
 qs_status qs__recordings_fill(const qs__setting *setting, const qs__mixes *mixes, qs__cases *cases, const qs__step_figures *figures,

@@ -338,7 +338,7 @@ typedef struct qs_class_profile {
     int64_t base_bytes;
     double step_overhead_us, iteration_overhead_us, data_us_per_sample;
     qs_copy_cost copies;
-    double jitter, recorded; /* 0: none, or not measured */
+    double jitter, recorded, recorded_loop_us; /* 0: none, or not measured */
     int kernels;
     qs_kernel_cost *kernel; /* sorted by case_text */
     int conversions;
