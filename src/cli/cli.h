@@ -81,6 +81,7 @@ typedef struct worker {
     int class_index;
     qs_device *device;
     bool pinned; /* every thread of this rank has a core of its own */
+    char *cache; /* the user's, of kernels and cases (qs_tuning_path); NULL: none */
 } worker;
 /* Opens communicator, cluster (file, or a single rank), and this rank's device, pins its threads where cores suffice, and has all ranks
  * of a class take the kernels that its first one finds in the user's cache, so that they run alike; `before` is

@@ -102,26 +102,23 @@ static qs_status class_put(qs_profile *old, qs_profile *measured) {
 
 /* ---- Output and conditions ----------------------------------------------------------------------------------------------  */
 
-/* Part of the time that somebody else may have a core of a profile. */
-static const double most_foreign = 0.1;
-
 /* Threads of a run that outnumber the cores wait for one another, so only those with a core of their own tell of others. */
 static qs_status conditions_check(const qs_class_profile *one) {
     const qs_conditions *now = &one->conditions;
     char core[32] = "one of its cores";
     if (!now->known || !now->pinned) return QS_OK;
     if (now->core >= 0) snprintf(core, sizeof core, "core %d", now->core);
-    if (now->waited > most_foreign)
+    if (now->waited > QS_PROFILE_MOST_FOREIGN)
         return qs_fail(QS_UNSUPPORTED,
                        "class %s: other processes had %s for %.0f %% of the time (at most %.0f %% are taken for quiet): find them (top), "
                        "stop them or leave them other cores (taskset), and profile again",
-                       one->class_name, core, 100 * now->waited, 100 * most_foreign);
-    if (now->stolen > most_foreign)
+                       one->class_name, core, 100 * now->waited, 100 * QS_PROFILE_MOST_FOREIGN);
+    if (now->stolen > QS_PROFILE_MOST_FOREIGN)
         return qs_fail(
             QS_UNSUPPORTED,
             "class %s: the host of this virtual machine gave %.0f %% of its cores' time to others (at most %.0f %% are taken for "
             "quiet): profile again at another time, or on a machine of its own",
-            one->class_name, 100 * now->stolen, 100 * most_foreign);
+            one->class_name, 100 * now->stolen, 100 * QS_PROFILE_MOST_FOREIGN);
     return QS_OK;
 }
 
@@ -153,6 +150,9 @@ static void class_print(const qs_class_profile *one) {
                "(mean), %s (worst)\n",
                one->quality.plans, one->quality.steps, percent_text(one->quality.disturbed), percent_text(one->quality.closure_mean),
                percent_text(one->quality.closure_worst));
+    if (one->quality.taken > 0)
+        printf("             %d kernels measured, %d taken from profiles of other models here, at %.3g times what they took there\n",
+               one->quality.measured, one->quality.taken, one->quality.taken_pace);
     if (one->quality.kernels > 0)
         printf("             what kernels take of a step is known to %s (95 %%)", percent_text(one->quality.kernels));
     if (one->quality.kernels > 0 && one->quality.budget_s > 0)
@@ -295,7 +295,11 @@ static const option_row option_rows[] = {
     {OPTION(
         profile_work, accept_noise, "accept-noise", NULL,
         "also a profile of cores that others used for more than a tenth of the time; QSYNC_ACCEPT_NOISE=yes says so for every profile")},
-    {OPTION(profile_work, options.fresh, "fresh", NULL, "start over, even if an interrupted measurement (FILE.partial) could go on")},
+    {OPTION(profile_work, options.taken_days, "taken-days", "D",
+            "cases that profiles of other models measured here in the last D days are taken, from the cache of kernels; 0: none"),
+     .standard = "30"},
+    {OPTION(profile_work, options.fresh, "fresh", NULL,
+            "start over, even if an interrupted measurement (FILE.partial) could go on, and take nothing from other profiles")},
     {OPTION(profile_work, out, "out", "FILE", "where to write"), .standard = "profile.json"},
     {OPTION(profile_work, json, "json", NULL, "print a JSON summary")},
 };
@@ -400,6 +404,7 @@ void profile_options_begin(const job_options *job, const worker *here, void (*te
     out->cluster = &here->cluster;
     out->data_folder = job->data_folder;
     out->pinned = here->pinned;
+    out->cache = here->cache;
     out->progress = worker_is_first(here) ? tell : NULL;
 }
 

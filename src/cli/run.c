@@ -102,6 +102,7 @@ static void profile_options(const run_work *work, qs_profile_options *out) {
     profile_options_begin(&work->job, work->here, profile_progress, out);
     out->repetitions = work->repetitions;
     out->minutes = work->minutes;
+    if (work->fresh) out->taken_days = 0;
     out->statistics_iterations = work->statistics_iterations;
     out->conversion_seconds = work->conversion_seconds;
 }
@@ -439,7 +440,8 @@ static const option_row option_rows[] = {
      .standard = "50", .minimum = 1},
     {OPTION(run_work, conversion_seconds, "conversion-seconds", "S", "of the profile: time for all fits of conversions, about"),
      .standard = "7"},
-    {OPTION(run_work, fresh, "fresh-profile", NULL, "measure even if an earlier run of the same job here has kept its profile")},
+    {OPTION(run_work, fresh, "fresh-profile", NULL,
+            "measure even if an earlier run of the same job here has kept its profile; take no case of other models")},
     {OPTION(run_work, accept_noise, "accept-noise", NULL, "as profile takes it: also a profile of cores that others used")},
     {OPTION(run_work, training_limit, "train-limit", "N", "use the first N training samples only")},
     {OPTION(run_work, test_limit, "test-limit", "N", "use the first N test samples only")},

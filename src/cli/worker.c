@@ -114,6 +114,7 @@ static void worker_close(worker *one) {
     qs_device_close(one->device);
     qs_cluster_release(&one->cluster);
     qs_comm_close(one->comm);
+    free(one->cache);
     *one = (worker){0};
 }
 
@@ -171,13 +172,12 @@ done:
 static qs_status class_kernels_share(worker *one, int class_index, int root) {
     qs_tuning tuning = {0};
     qs_device_info info;
-    char *path = NULL, *text = NULL;
+    char *text = NULL;
     qs_status status = QS_OK;
     qs_device_describe(one->device, &info);
     if (qs_comm_rank(one->comm) == root) {
-        status = qs_tuning_path(&path);
-        if (status == QS_OK) status = qs_tuning_read(path, &info, &tuning);
-        if (status == QS_OK && tuning.choices > 0) qs_log(QS_LOG_DEBUG, "%d choices of kernels from %s", tuning.choices, path);
+        status = qs_tuning_read(one->cache, &info, &tuning);
+        if (status == QS_OK && tuning.choices > 0) qs_log(QS_LOG_DEBUG, "%d choices of kernels from %s", tuning.choices, one->cache);
         if (status == QS_OK) status = qs_tuning_text(&tuning, &text);
         qs_tuning_release(&tuning);
     }
@@ -188,7 +188,6 @@ static qs_status class_kernels_share(worker *one, int class_index, int root) {
         if (status == QS_OK) status = qs_device_prefer(one->device, tuning.choices, tuning.choice);
         qs_tuning_release(&tuning);
     }
-    free(path);
     free(text);
     return qs_comm_agree(one->comm, status);
 }
@@ -205,6 +204,7 @@ qs_status worker_open(const worker_options *options, qs_status before, worker *o
     qs_status status = qs_comm_agree(out->comm, before == QS_OK ? worker_start(options, out) : before);
     if (status == QS_OK) status = worker_compare(options, out);
     if (status == QS_OK) status = worker_pin(options->unpinned, out);
+    if (status == QS_OK) status = qs_comm_agree(out->comm, qs_tuning_path(&out->cache));
     if (status == QS_OK) status = kernels_share(out);
     return status == QS_OK ? QS_OK : worker_end(out, status);
 }

@@ -3,6 +3,7 @@
  * was: what Linux counts about this process and about its cores, at the beginning and at the end. */
 #include "noise/statistics.h"
 #include "resume.h"
+#include "shared.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 #endif
 
 void qs_profile_options_default(qs_profile_options *out) {
-    *out = (qs_profile_options){.repetitions = 8, .conversion_seconds = 7, .statistics_iterations = 50, .noise_runs = -1};
+    *out = (qs_profile_options){.repetitions = 8, .conversion_seconds = 7, .statistics_iterations = 50, .noise_runs = -1, .taken_days = 30};
 }
 
 /* ---- Conditions ---- */
@@ -107,6 +108,11 @@ static qs_status conditions_agree(const qs__setting *setting, qs_conditions *min
 done:
     free(figure);
     return status;
+}
+
+/* Times of cores that others had are of no use to other models; what recordings take is known of whole plans only. */
+static bool is_for_others(const qs_class_profile *one) {
+    return one->conditions.waited <= QS_PROFILE_MOST_FOREIGN && one->conditions.stolen <= QS_PROFILE_MOST_FOREIGN && one->recorded == 0;
 }
 
 /* ---- The class of this rank ---- */
@@ -221,6 +227,7 @@ static qs_status stages_run(const qs__setting *setting, const qs__mixes *mixes, 
     QS_TRY(qs__resume_load(found, &done));
     if (done < QS__STAGE_PLANS) {
         QS_TRY(qs__steps_measure(setting, mixes, found->cases, found->figures));
+        QS_TRY(qs_comm_agree(setting->comm, qs__shared_join(setting, found->cases, &found->figures->quality)));
         QS_TRY(qs__alone_measure(setting, found->cases));
         qs__resume_save(found, QS__STAGE_PLANS);
     }
@@ -245,7 +252,8 @@ static qs_status cases_prepare(qs__setting *setting, qs__memory *memory, qs__cas
     QS_TRY(qs__setting_open(setting));
     qs__progress(setting, 0, "cases");
     QS_TRY(qs__memory_measure(setting, memory));
-    return qs__mixes_list(setting, cases, mixes);
+    QS_TRY(qs__mixes_list(setting, cases, mixes));
+    return qs__shared_open(setting, cases);
 }
 
 /* `mine` gets this rank's class alone, `all` on rank 0 the whole profile. */
@@ -277,6 +285,7 @@ static qs_status measure(qs__setting *setting, qs_profile *mine, qs_profile *all
     mine->class_->quality.seconds = qs_clock() - setting->begin;
     conditions_end(&start, setting->options->pinned, qs_comm_library(comm), &mine->class_->conditions);
     QS_GOTO(conditions_agree(setting, &mine->class_->conditions));
+    if (speaks(setting, setting->rank) && is_for_others(mine->class_)) qs__shared_keep(setting, &cases);
     QS_GOTO(classes_merge(setting, mine, all));
     if (setting->rank == 0) status = checks_fill(setting->options, &figures.checked, all);
     QS_GOTO(qs_comm_agree(comm, status));
@@ -295,7 +304,10 @@ done:
 qs_status qs_profile_measure(const qs_profile_options *options, qs_device *device, qs_comm *comm, qs_profile *out) {
     qs__setting setting = {.options = options, .device = device, .comm = comm, .begin = qs_clock()};
     qs_profile mine = {0}, all = {0};
+    qs__shared shared = {0};
+    setting.shared = &shared;
     const qs_status status = measure(&setting, &mine, &all);
+    qs__shared_close(&shared);
     qs__setting_release(&setting);
     qs_profile_release(&mine);
     if (status == QS_OK && setting.rank == 0) {

@@ -121,6 +121,7 @@ static qs_status entry_walk(walk *one, qs__entry *entry) {
     for (int i = 0; i < QS__CACHES; i++)
         QS_TRY(samples_walk(one, "cold", &entry->cold[i]));
     QS_TRY(samples_walk(one, "half_us", &entry->half_us));
+    bytes_walk(one, "own", &entry->own, sizeof entry->own);
     return samples_walk(one, "alone", &entry->alone);
 }
 

@@ -5,10 +5,17 @@
 #define QSYNC_PROFILER_SETTING_H
 
 #include "qsync/profiler.h"
+#include "qsync/tuning.h"
 
 enum { QS__MOST_RECIPES = QS_MAX_FORMATS };
 /* Steps of every plan, however little time there is: the fewest whose order statistics hold a median with 95 %. */
 enum { QS__LEAST_STEPS = 6 };
+
+/* What profiles of other models have left, and what this one will leave (shared.c). */
+typedef struct qs__shared {
+    char *circumstances; /* NULL: nothing is shared */
+    qs_timings known, found;
+} qs__shared;
 
 typedef struct qs__setting {
     const qs_profile_options *options;
@@ -23,6 +30,7 @@ typedef struct qs__setting {
     qs_graph_lengths lengths; /* at every length of the job */
     qs_recipe recipe[QS__MOST_RECIPES];
     int recipes;
+    qs__shared *shared; /* the caller's */
     qs_dataset training, test;
     int64_t *order, ordered;      /* (ordered) permutation of the training samples, or of those of the length at hand */
     int64_t *indices;             /* (batch) scratch of qs__batch_fill */

@@ -149,6 +149,11 @@ static const qs__record conditions_record = {QS__FIELDS(condition_fields), .layo
 static const qs__field quality_fields[] = {
     {"plans", QS__COUNT, QS__REQUIRED, QS__AT(qs_quality, plans), .text = "measured plans"},
     {"steps", QS__COUNT, QS__REQUIRED, QS__AT(qs_quality, steps), .text = "timed steps of each"},
+    {"measured", QS__COUNT, QS__LEFT_OUT, QS__AT(qs_quality, measured), .absent = "not known", .text = "kernels that stood in these plans"},
+    {"taken", QS__COUNT, QS__LEFT_OUT, QS__AT(qs_quality, taken), .absent = "none",
+     .text = "kernels that did not, with times from profiles of other models here ([prediction.md](prediction.md#cases-of-other-models))"},
+    {"taken_pace", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_quality, taken_pace), .high = MOST_US, .unit = "ratio", .absent = "none was taken",
+     .text = "by which taken times were multiplied: what both have measured took so many times as long now"},
     {"confidence", QS__NUMBER, QS__REQUIRED, QS__AT(qs_quality, confidence), .unit = "share",
      .text = "half width of the 95 % interval of a plan's median step; the worst plan's"},
     {"kernels", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_quality, kernels), .high = 1, .unit = "share", .absent = "not known",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Choices of kernels in memory, and as text. */
+/* Choices of kernels in memory, and as text; timings in memory. */
 #include "store/store.h"
 
 #include <stdlib.h>
@@ -53,4 +53,40 @@ qs_status qs_tuning_parse(const char *text, qs_tuning *out) {
     free(copy);
     if (status != QS_OK) qs_tuning_release(out);
     return status;
+}
+
+/* ---- Timings ---- */
+
+void qs_timings_release(qs_timings *timings) {
+    for (int i = 0; i < timings->count; i++) {
+        free(timings->timing[i].case_text);
+        free(timings->timing[i].samples);
+    }
+    free(timings->timing);
+    *timings = (qs_timings){0};
+}
+
+qs_status qs_timings_add(qs_timings *timings, const char *case_text, const char *kernel, int64_t measured, const char *samples) {
+    QS_TRY(qs_grow(&timings->timing, &timings->capacity, (size_t)timings->count + 1, sizeof *timings->timing));
+    qs_timing *timing = &timings->timing[timings->count];
+    *timing = (qs_timing){.measured = measured};
+    QS_TRY(qs_format_text(&timing->case_text, "%s", case_text));
+    const qs_status status = qs_format_text(&timing->samples, "%s", samples);
+    if (status != QS_OK) free(timing->case_text);
+    QS_TRY(status);
+    snprintf(timing->kernel, sizeof timing->kernel, "%s", kernel);
+    timings->count++;
+    return QS_OK;
+}
+
+static int by_case(const void *left, const void *right) {
+    const qs_timing *a = left, *b = right;
+    const int order = strcmp(a->case_text, b->case_text);
+    return order ? order : strcmp(a->kernel, b->kernel);
+}
+
+const qs_timing *qs_timings_find(const qs_timings *timings, const char *case_text, const char *kernel) {
+    qs_timing key = {.case_text = (char *)case_text};
+    snprintf(key.kernel, sizeof key.kernel, "%s", kernel);
+    return timings->count ? bsearch(&key, timings->timing, (size_t)timings->count, sizeof key, by_case) : NULL;
 }

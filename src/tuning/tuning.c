@@ -25,6 +25,15 @@ qs_status qs_tuning_read(const char *path, const qs_device_info *device, qs_tuni
     return QS_OK;
 }
 
+qs_status qs_timings_read(const char *path, const qs_device_info *device, const char *circumstances, int64_t since, qs_timings *out) {
+    *out = (qs_timings){0};
+    if (!path || !device->kernels[0]) return QS_OK;
+    const qs_status status = qs__timings_read(path, device, circumstances, since, out);
+    if (status == QS_OK || status == QS_OUT_OF_MEMORY) return status;
+    if (status != QS_UNSUPPORTED) qs_log(QS_LOG_WARNING, "%s: the cache of kernels is left aside, every case is measured", qs_message());
+    return QS_OK;
+}
+
 static qs_status folder_make(const char *path) {
     char *folder = NULL;
     QS_TRY(qs_format_text(&folder, "%s", path));
@@ -38,4 +47,10 @@ static qs_status folder_make(const char *path) {
 qs_status qs_tuning_write(const char *path, const qs_device_info *device, const qs_tuning *tuning) {
     QS_TRY(folder_make(path));
     return qs__store_write(path, device, tuning);
+}
+
+qs_status qs_timings_write(const char *path, const qs_device_info *device, const char *circumstances, const qs_timings *timings) {
+    if (!device->kernels[0]) return QS_OK;
+    QS_TRY(folder_make(path));
+    return qs__timings_write(path, device, circumstances, timings);
 }

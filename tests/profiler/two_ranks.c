@@ -86,6 +86,24 @@ static void two_classes(void **state) {
     statistics_are_of_both(b);
 }
 
+/* One class has more plans than the other, and each rank has a clock of its own: rounds of chosen plans end together all the same, because
+ * time is over or because they are done. */
+static void both_stop_together(void **state) {
+    static const double minutes[] = {1e-6, 5};
+    bench *b = *state;
+    b->options.statistics_iterations = 0;
+    for (int i = 0; i < 2; i++) {
+        b->options.minutes = minutes[i];
+        qs_profile_release(&b->profile);
+        assert_ok(qs_profile_measure(&b->options, b->device, b->comm, &b->profile));
+        for (int c = 0; c < b->profile.classes; c++) {
+            const qs_quality *quality = &b->profile.class_[c].quality;
+            assert_true(quality->budget_s == 60 * minutes[i] && quality->steps <= 6 && quality->kernels > 0);
+        }
+    }
+    b->options.minutes = 0;
+}
+
 /* What one rank lacks stops both, with its message. */
 static void failure_of_one_stops_both(void **state) {
     bench *b = *state;
@@ -110,4 +128,4 @@ static int close_bench(void **state) {
     return 0;
 }
 
-TEST_MAIN_WITH(open_bench, close_bench, two_classes, failure_of_one_stops_both)
+TEST_MAIN_WITH(open_bench, close_bench, two_classes, both_stop_together, failure_of_one_stops_both)

@@ -308,11 +308,82 @@ TEST(many_processes) {
     qs_tuning_release(&tuning);
 }
 
+/* ---- What cases took ---- */
+
+static qs_status timings_put(const qs_device_info *of, const char *circumstances, const char *kernel, int64_t measured,
+                             const char *samples) {
+    qs_timings timings = {0};
+    assert_ok(qs_timings_add(&timings, "b", kernel, measured, samples));
+    assert_ok(qs_timings_add(&timings, "a", kernel, measured, samples));
+    const qs_status status = qs_timings_write(file, of, circumstances, &timings);
+    qs_timings_release(&timings);
+    return status;
+}
+
+static int timings_found(const qs_device_info *of, const char *circumstances, int64_t since) {
+    qs_timings timings;
+    assert_ok(qs_timings_read(file, of, circumstances, since, &timings));
+    const int found = timings.count;
+    qs_timings_release(&timings);
+    return found;
+}
+
+static void timings_are_kept_apart(void **state) {
+    (void)state;
+    const qs_device_info one = device();
+    qs_device_info other = device();
+    qs_timings timings;
+    assert_int_equal(timings_found(&one, "here", 0), 0); /* no file yet */
+    assert_ok(put(&one, "choice", 3));
+    assert_int_equal(timings_found(&one, "here", 0), 0); /* a file that has choices alone */
+    assert_ok(timings_put(&one, "here", "k", 100, "5"));
+    assert_ok(timings_put(&one, "here", "l", 200, "6"));
+    assert_ok(timings_put(&one, "there", "k", 300, "7"));
+    assert_ok(timings_put(&one, "here", "k", 400, "8")); /* replaces the first */
+    assert_int_equal(timings_found(&one, "here", 0), 4);
+    assert_int_equal(timings_found(&one, "here", 300), 2);
+    assert_int_equal(timings_found(&one, "there", 0), 2);
+    assert_int_equal(timings_found(&one, "nowhere", 0), 0);
+    assert_ok(qs_timings_read(file, &one, "here", 0, &timings));
+    assert_string_equal(qs_timings_find(&timings, "a", "k")->samples, "8");
+    assert_int_equal(qs_timings_find(&timings, "b", "l")->measured, 200);
+    assert_null(qs_timings_find(&timings, "b", "m"));
+    assert_null(qs_timings_find(&timings, "c", "k"));
+    qs_timings_release(&timings);
+    other.threads++;
+    assert_int_equal(timings_found(&other, "here", 0), 0);
+    other = device();
+    other.kernels[0] = '\0'; /* which kernels it has is not known */
+    assert_ok(timings_put(&other, "here", "k", 1, "9"));
+    assert_int_equal(timings_found(&other, "here", 0), 0);
+    qs_tuning tuning; /* choices are what they were */
+    assert_ok(qs_tuning_read(file, &one, &tuning));
+    assert_int_equal(tuning.choices, 3);
+    qs_tuning_release(&tuning);
+    assert_int_equal(warnings, 0);
+}
+
+/* A file that begins with timings takes choices later. */
+static void timings_may_come_first(void **state) {
+    (void)state;
+    const qs_device_info one = device();
+    assert_ok(timings_put(&one, "here", "k", 100, "5"));
+    assert_ok(put(&one, "choice", 2));
+    assert_int_equal(timings_found(&one, "here", 0), 2);
+    FILE *text = fopen(file, "wb");
+    fputs("no database", text);
+    fclose(text);
+    assert_int_equal(timings_found(&one, "here", 0), 0);
+    assert_int_equal(warnings, 1);
+    assert_int_equal(timings_put(&one, "here", "k", 1, "1"), QS_BAD_FILE);
+}
+
 #define WITH_FILE(test) cmocka_unit_test_setup_teardown(test, start, end)
 
 int main(void) {
-    const struct CMUnitTest tests[] = {WITH_FILE(devices_are_kept_apart), WITH_FILE(later_ones_replace), WITH_FILE(bad_files),
-                                       WITH_FILE(no_regular_file),        WITH_FILE(many_processes),     cmocka_unit_test(text_round_trip),
-                                       cmocka_unit_test(places)};
+    const struct CMUnitTest tests[] = {
+        WITH_FILE(devices_are_kept_apart), WITH_FILE(later_ones_replace),     WITH_FILE(bad_files),
+        WITH_FILE(no_regular_file),        WITH_FILE(many_processes),         WITH_FILE(timings_are_kept_apart),
+        WITH_FILE(timings_may_come_first), cmocka_unit_test(text_round_trip), cmocka_unit_test(places)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,6 +60,15 @@ qs_status qs__cases_lookup(void *context, const qs_case *one, const char *case_t
     return QS_OK;
 }
 
+void qs__elsewhere_release(qs__elsewhere *elsewhere) {
+    free(elsewhere->kernel_us.value);
+    for (int c = 0; c < QS__CACHES; c++)
+        free(elsewhere->cold[c].value);
+    free(elsewhere->half_us.value);
+    free(elsewhere->alone.value);
+    *elsewhere = (qs__elsewhere){0};
+}
+
 void qs__cases_release(qs__cases *cases) {
     for (int i = 0; i < cases->count; i++) {
         free(cases->entry[i].text);
@@ -69,6 +78,7 @@ void qs__cases_release(qs__cases *cases) {
             free(cases->entry[i].cold[c].value);
         free(cases->entry[i].half_us.value);
         free(cases->entry[i].alone.value);
+        qs__elsewhere_release(&cases->entry[i].elsewhere);
     }
     free(cases->entry);
     free(cases->slot);
@@ -268,6 +278,8 @@ qs_status qs__mixes_cover(const qs__setting *setting, const qs__cases *cases, co
     const int first = setting->recipes + qs__class_emulates(setting->class_);
     int *covered = NULL, count = 0;
     QS_TRY(qs_allocate((size_t)cases->count, sizeof *covered, &covered));
+    for (int i = 0; i < cases->count; i++)
+        covered[i] = cases->entry[i].elsewhere.kernel_us.count > 0 ? QS__WANTED_PLANS : 0;
     for (; count < first && count < most; count++) {
         chosen[count] = count;
         cover(&mixes->mix[count], covered);

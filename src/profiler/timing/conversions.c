@@ -233,8 +233,17 @@ static qs_status sweeps_run(bench *here, double until) {
     return QS_OK;
 }
 
+static qs_conversion_cost row_of(const qs_case *kind) {
+    qs_conversion_cost row = {.from = kind->operand[qs_case_position(kind, QS_SRC)].format,
+                              .to = qs_conversion_target(kind),
+                              .steps = qs_conversion_steps_of(kind),
+                              .rounding = kind->attributes.rounding,
+                              .weights = qs_conversion_of_weights(kind)};
+    snprintf(row.kind, sizeof row.kind, "%s", kind->op->name);
+    return row;
+}
+
 static qs_status fit_make(bench *here, qs_conversion_cost *out) {
-    const qs_case *one = &here->size[0].one;
     double elements[MOST_SIZES], us[MOST_SIZES];
     qs_fit fit;
     for (int i = 0; i < here->sizes; i++) {
@@ -242,13 +251,8 @@ static qs_status fit_make(bench *here, qs_conversion_cost *out) {
         us[i] = qs__quartiles_of(here->size[i].us.count, here->size[i].us.value).median;
     }
     QS_TRY(qs_fit_make(here->sizes, elements, us, &fit));
-    *out = (qs_conversion_cost){.from = one->operand[qs_case_position(one, QS_SRC)].format,
-                                .to = qs_conversion_target(one),
-                                .steps = qs_conversion_steps_of(one),
-                                .rounding = one->attributes.rounding,
-                                .weights = qs_conversion_of_weights(one),
-                                .pieces = fit.pieces};
-    snprintf(out->kind, sizeof out->kind, "%s", one->op->name);
+    *out = row_of(&here->size[0].one);
+    out->pieces = fit.pieces;
     memcpy(out->piece, fit.piece, sizeof out->piece);
     return QS_OK;
 }
@@ -286,6 +290,14 @@ static size_t traffic_within(size_t bytes) {
     return bytes < least_traffic ? least_traffic : bytes > most_traffic ? most_traffic : bytes;
 }
 
+/* A fit that a profile of another model has left, or one of now. */
+static qs_status kind_take(const qs__setting *setting, bench *here, const qs_case *kind, double seconds, qs_conversion_cost *row) {
+    *row = row_of(kind);
+    if (qs__shared_fit(setting, kind, here->step_bytes, row)) return QS_OK;
+    QS_TRY(kind_fit(here, kind, seconds, row));
+    return qs__shared_fit_found(setting, kind, here->step_bytes, row);
+}
+
 /* Ranks of a host take turns: two that stream at once slow each other down far more than a conversion and the kernels of another rank do in
  * training. What busy neighbours cost a conversion was seen in whole steps (rows.c adds it). */
 static qs_status turns_run(const qs__setting *setting, const qs__kinds *kinds, bench *here, int kind, double seconds,
@@ -295,7 +307,7 @@ static qs_status turns_run(const qs__setting *setting, const qs__kinds *kinds, b
     for (int turn = 0; turn < (int)turns; turn++) {
         qs_status status = QS_OK;
         if (turn == qs_comm_local_rank(setting->comm) && kind < kinds->count)
-            status = kind_fit(here, &kinds->kind[kind], seconds / turns, row);
+            status = kind_take(setting, here, &kinds->kind[kind], seconds / turns, row);
         QS_TRY(qs_comm_agree(setting->comm, status));
     }
     return QS_OK;

@@ -50,6 +50,15 @@ enum { QS__WANTED_PLANS = 4 };
 /* Sizes of caches that are tried as the explanation of how times differ from place to place. */
 extern const int64_t qs__cache_bytes[QS__CACHES];
 
+/* Samples of a case that a profile of another model has left (shared.c), as in qs__entry. */
+typedef struct qs__elsewhere {
+    qs__samples kernel_us, cold[QS__CACHES], half_us, alone;
+} qs__elsewhere;
+/* How many of each list were measured here: they stand in front. */
+typedef struct qs__own {
+    int places, plans, alone;
+} qs__own;
+
 /* A case with what the device says about it and what was measured. A gradient sum and an operator `add` may be the same case. */
 typedef struct qs__entry {
     char *text;
@@ -60,6 +69,8 @@ typedef struct qs__entry {
     qs__samples cold[QS__CACHES];         /* at the places of kernel_us: bytes that a cache of qs__cache_bytes[i] has not */
     qs__samples half_us;                  /* one value for every plan with such places: half the 95 % interval of their times' sum */
     qs__samples alone;                    /* time while the other ranks of the host wait, over the time beside them at work */
+    qs__elsewhere elsewhere;
+    qs__own own; /* once the lists are whole */
 } qs__entry;
 typedef struct qs__cases {
     qs_device *device;
@@ -77,6 +88,7 @@ int qs__cases_find(const qs__cases *cases, const char *case_text);
 qs_status qs__cold_bytes(const qs_schedule *schedule, int64_t *cold);
 /* What a kernel took at one place of a plan: beside its neighbours at work and, unless 0, while they waited; its row of cold bytes. */
 qs_status qs__place_keep(qs__cases *cases, const qs_step *step, const int64_t *cold, double us, double alone_us);
+void qs__elsewhere_release(qs__elsewhere *elsewhere);
 void qs__cases_release(qs__cases *cases);
 
 /* One assignment of recipes to operators. */
@@ -175,6 +187,12 @@ qs_status qs__recordings_time(const qs__setting *setting, qs_executor *executor,
  * it. */
 qs_status qs__recordings_fill(const qs__setting *setting, const qs__mixes *mixes, qs__cases *cases, const qs__step_figures *figures,
                               qs_class_profile *out);
+
+/* ---- ../shared.c: fits of conversions that profiles of other models have left ---- */
+
+/* False: none of this kind, or of steps of other sizes. pieces and piece[] of *out are filled. */
+bool qs__shared_fit(const qs__setting *setting, const qs_case *kind, size_t step_bytes, qs_conversion_cost *out);
+qs_status qs__shared_fit_found(const qs__setting *setting, const qs_case *kind, size_t step_bytes, const qs_conversion_cost *row);
 
 /* ---- kinds.c, conversions.c ---- */
 

@@ -12,8 +12,17 @@ enum { APPLICATION = 0x51535459 /* "QSTY" */, LAYOUT = 1, WAIT_MS = 10000 };
 static const char make[] = "PRAGMA application_id = %d; PRAGMA user_version = %d;"
                            "CREATE TABLE choice (cpu TEXT, isa TEXT, library TEXT, kernels TEXT, threads INTEGER, case_text TEXT,"
                            " kernel TEXT, PRIMARY KEY (cpu, isa, library, kernels, threads, case_text)) WITHOUT ROWID";
+/* Beside it, maybe later: programs that know only choices leave it alone. */
+static const char make_timings[] =
+    "CREATE TABLE IF NOT EXISTS timing (cpu TEXT, isa TEXT, library TEXT, kernels TEXT, threads INTEGER, circumstances TEXT,"
+    " case_text TEXT, kernel TEXT, measured INTEGER, samples TEXT,"
+    " PRIMARY KEY (cpu, isa, library, kernels, threads, circumstances, case_text, kernel)) WITHOUT ROWID";
 static const char find[] = "SELECT case_text, kernel FROM choice WHERE cpu = ?1 AND isa = ?2 AND library = ?3 AND kernels = ?4"
                            " AND threads = ?5 ORDER BY case_text";
+static const char find_timings[] = "SELECT case_text, kernel, measured, samples FROM timing WHERE cpu = ?1 AND isa = ?2 AND library = ?3"
+                                   " AND kernels = ?4 AND threads = ?5 AND circumstances = ?6 AND measured >= ?7"
+                                   " ORDER BY case_text, kernel";
+static const char put_timing[] = "INSERT OR REPLACE INTO timing VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
 static const char put[] = "INSERT OR REPLACE INTO choice VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 
 typedef struct store {
@@ -163,6 +172,79 @@ qs_status qs__store_write(const char *path, const qs_device_info *device, const 
     QS_TRY(regular_check(path, &there));
     qs_status status = open_file(&one, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
     if (status == QS_OK) status = rows_write(&one, device, tuning);
+    close_file(&one);
+    return status;
+}
+
+/* ---- Timings ---- */
+
+static qs_status timings_read(store *one, const qs_device_info *device, const char *circumstances, int64_t since, qs_timings *out) {
+    bool made = false;
+    int there = 0, more;
+    QS_TRY(run(one, "BEGIN"));
+    QS_TRY(identity_check(one, &made));
+    if (!made) return QS_OK;
+    QS_TRY(number_read(one, "SELECT count(*) FROM sqlite_master WHERE name = 'timing'", &there));
+    if (there == 0) return QS_OK;
+    QS_TRY(prepare(one, find_timings));
+    device_bind(one, device);
+    sqlite3_bind_text(one->statement, 6, circumstances, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(one->statement, 7, since);
+    while ((more = sqlite3_step(one->statement)) == SQLITE_ROW) {
+        const char *text = (const char *)sqlite3_column_text(one->statement, 0);
+        const char *kernel = (const char *)sqlite3_column_text(one->statement, 1);
+        const char *samples = (const char *)sqlite3_column_text(one->statement, 3);
+        if (text && kernel && samples) QS_TRY(qs_timings_add(out, text, kernel, sqlite3_column_int64(one->statement, 2), samples));
+    }
+    return more == SQLITE_DONE ? QS_OK : refuse(one, "cannot read it");
+}
+
+qs_status qs__timings_read(const char *path, const qs_device_info *device, const char *circumstances, int64_t since, qs_timings *out) {
+    store one = {.path = path};
+    qs_timings found = {0};
+    bool there = false;
+    QS_TRY(regular_check(path, &there));
+    if (!there) return QS_OK;
+    qs_status status = open_file(&one, SQLITE_OPEN_READWRITE);
+    if (status == QS_OK) status = timings_read(&one, device, circumstances, since, &found);
+    close_file(&one);
+    if (status == QS_OK)
+        *out = found;
+    else
+        qs_timings_release(&found);
+    return status;
+}
+
+static qs_status timing_put(store *one, const qs_device_info *device, const char *circumstances, const qs_timing *timing) {
+    device_bind(one, device);
+    sqlite3_bind_text(one->statement, 6, circumstances, -1, SQLITE_STATIC);
+    sqlite3_bind_text(one->statement, 7, timing->case_text, -1, SQLITE_STATIC);
+    sqlite3_bind_text(one->statement, 8, timing->kernel, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(one->statement, 9, timing->measured);
+    sqlite3_bind_text(one->statement, 10, timing->samples, -1, SQLITE_STATIC);
+    if (sqlite3_step(one->statement) != SQLITE_DONE) return refuse(one, "cannot write to it");
+    sqlite3_reset(one->statement);
+    return QS_OK;
+}
+
+static qs_status timings_write(store *one, const qs_device_info *device, const char *circumstances, const qs_timings *timings) {
+    bool made = false;
+    QS_TRY(run(one, "BEGIN IMMEDIATE"));
+    QS_TRY(identity_check(one, &made));
+    if (!made) QS_TRY(table_make(one));
+    QS_TRY(run(one, make_timings));
+    QS_TRY(prepare(one, put_timing));
+    for (int i = 0; i < timings->count; i++)
+        QS_TRY(timing_put(one, device, circumstances, &timings->timing[i]));
+    return run(one, "COMMIT");
+}
+
+qs_status qs__timings_write(const char *path, const qs_device_info *device, const char *circumstances, const qs_timings *timings) {
+    store one = {.path = path};
+    bool there = false;
+    QS_TRY(regular_check(path, &there));
+    qs_status status = open_file(&one, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+    if (status == QS_OK) status = timings_write(&one, device, circumstances, timings);
     close_file(&one);
     return status;
 }

@@ -11,4 +11,8 @@ qs_status qs__store_write(const char *path, const qs_device_info *device, const 
 /* choices.c: appends a copy. */
 qs_status qs__choice_add(qs_tuning *tuning, const char *case_text, const char *kernel);
 
+/* The same of timings, whose table a file may lack that has choices. */
+qs_status qs__timings_read(const char *path, const qs_device_info *device, const char *circumstances, int64_t since, qs_timings *out);
+qs_status qs__timings_write(const char *path, const qs_device_info *device, const char *circumstances, const qs_timings *timings);
+
 #endif

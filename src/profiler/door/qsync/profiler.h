@@ -33,6 +33,8 @@ typedef enum qs_context {
 } qs_context;
 
 enum { QS_PROFILE_BATCHES = 8 };
+/* Part of the time that somebody else may have a core of a profile: one that was measured beside more is of no use to others. */
+#define QS_PROFILE_MOST_FOREIGN 0.1
 
 typedef struct qs_profile_options {
     const qs_job *job;
@@ -54,7 +56,9 @@ typedef struct qs_profile_options {
     const qs_plan *check;
     const char *const *check_name;
     const char *partial; /* file of this rank that keeps finished stages; NULL: none, on all ranks */
-    bool fresh;          /* what such a file holds is not taken over */
+    const char *cache;   /* file of this user (tuning.h) with cases of other models' profiles; NULL: none, as by default (see below) */
+    double taken_days;   /* 30; older ones are not taken; 0: none is */
+    bool fresh;          /* what such files hold is not taken over */
     bool pinned;         /* told to the reader of the profile: every thread has a core of its own */
     /* Progress on rank 0: what is being measured and how far (0..1); NULL: none. */
     void (*progress)(void *context, const char *what, double fraction);
@@ -73,6 +77,14 @@ QS_API qs_status qs_profile_measure(const qs_profile_options *options, qs_device
  * is not known, count most. It ends when kernels are known to 1 % all the same, and after four rounds for each of `repetitions`. -1: 20 s
  * and 16 steps a plan in the highest precision, two minutes at most, and as much for each other batch or length. `quality` says what was
  * given, what it took and how well kernels are known then, every row how well it is. */
+
+/* Shared cases. With options->cache the times that profiles of other models have left there are taken for cases that both have: of the
+ * same device, kernels, threads and machine, class, speeds and neighbours (`tuning` keeps the rest apart), known to 5 %, measured in
+ * steps, in the last taken_days. They count as covered by plans, so a second model of a family measures little more than its uniform
+ * plans; those tell at what pace the machine is now, by the median over cases that both have, and taken times are multiplied by that.
+ * Fits of conversions are taken of the same batch, where a step holds half to twice as many bytes. `quality` says how many cases were
+ * measured and taken, and at which pace. What a profile has measured itself it leaves there, unless others had its cores for more than
+ * QS_PROFILE_MOST_FOREIGN of the time. Kernels of other batches and shorter lengths are always measured. */
 
 /* Other batches. With options->batches the profile knows every local batch from the least to the greatest measured one in steps of 1/16 of
  * the job's (`batches` of the record). Kernels and scratch of each are what the device says of its cases, so memory stays exact and

@@ -314,6 +314,8 @@ typedef struct qs_conditions {
 typedef struct qs_quality {
     bool known;
     int plans, steps;
+    int measured, taken;                                                       /* kernels; 0: not known, none */
+    double taken_pace;                                                         /* 0: none was taken */
     double confidence, kernels, disturbed, drift, closure_mean, closure_worst; /* shares of a whole step; kernels 0: not known */
     double budget_s, seconds;                                                  /* stated for the whole profile; that it took. 0: none */
 } qs_quality;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tuning: which kernels measurement found the fastest, remembered from one run to the next.
+/* tuning: which kernels measurement found the fastest, and what cases took, remembered from one run to the next.
  *
  * The file. One SQLite file for all programs of a user: QSYNC_CACHE=FILE, else qsync/tuning.sqlite below XDG_CACHE_HOME, else below
  * ~/.cache; QSYNC_CACHE=off: none. It may be deleted at any time. Rows are kept apart by everything that a choice depends on: processor,
@@ -36,5 +36,30 @@ QS_API qs_status qs_tuning_write(const char *path, const qs_device_info *device,
 /* One line a choice, "kernel<tab>case": what one rank sends to the others of its class. */
 QS_API qs_status qs_tuning_text(const qs_tuning *tuning, char **out);
 QS_API qs_status qs_tuning_parse(const char *text, qs_tuning *out);
+
+/* ---- What cases took ------------------------------------------------------------------------------------------------------------- */
+
+/* In the same file: what profiles have measured, for those of other models that hold the same cases. Rows are kept apart by all that
+ * choices are, by the kernel, and by circumstances: what else their times depend on, as whoever measures puts it. A later measurement
+ * replaces an earlier one. What samples are is his business as well. */
+typedef struct qs_timing {
+    char *case_text, *samples;
+    char kernel[64];
+    int64_t measured; /* seconds since 1970 */
+} qs_timing;
+typedef struct qs_timings {
+    int count;
+    qs_timing *timing; /* of a file: by ascending case and kernel */
+    size_t capacity;
+} qs_timings;
+QS_API void qs_timings_release(qs_timings *timings);
+/* Copies the texts. */
+QS_API qs_status qs_timings_add(qs_timings *timings, const char *case_text, const char *kernel, int64_t measured, const char *samples);
+/* Among those of a file; NULL: not there. */
+QS_API const qs_timing *qs_timings_find(const qs_timings *timings, const char *case_text, const char *kernel);
+/* Those that were measured at `since` or later. Reads as qs_tuning_read does, and writes as qs_tuning_write; nothing is written for a
+ * device that does not say which kernels it has. */
+QS_API qs_status qs_timings_read(const char *path, const qs_device_info *device, const char *circumstances, int64_t since, qs_timings *out);
+QS_API qs_status qs_timings_write(const char *path, const qs_device_info *device, const char *circumstances, const qs_timings *timings);
 
 #endif
