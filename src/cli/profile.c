@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "balance.h"
 #include "profile_check.h"
 
 /* ---- Progress ------------------------------------------------------------------------------------------------------------ */
@@ -150,6 +151,8 @@ static void class_print(const qs_class_profile *one) {
                "(mean), %s (worst)\n",
                one->quality.plans, one->quality.steps, percent_text(one->quality.disturbed), percent_text(one->quality.closure_mean),
                percent_text(one->quality.closure_worst));
+    if (one->beside > 0)
+        printf("             beside ranks that compute all the while, steps take %.3f times what measured plans showed\n", one->beside);
     if (one->quality.taken > 0)
         printf("             %d kernels measured, %d taken from profiles of other models here, at %.3g times what they took there\n",
                one->quality.measured, one->quality.taken, one->quality.taken_pace);
@@ -216,7 +219,7 @@ typedef struct profile_work {
     const char *weights;         /* of --noise-only */
     char *partial;
     qs_profile old; /* of --class: what is in the file */
-    bool json, hessian, estimate, noise_only, accept_noise;
+    bool json, hessian, estimate, noise_only, accept_noise, unbalanced;
 } profile_work;
 
 static qs_status context_read(profile_work *work) {
@@ -295,6 +298,8 @@ static const option_row option_rows[] = {
     {OPTION(
         profile_work, accept_noise, "accept-noise", NULL,
         "also a profile of cores that others used for more than a tenth of the time; QSYNC_ACCEPT_NOISE=yes says so for every profile")},
+    {OPTION(profile_work, unbalanced, "no-balanced-plans", NULL,
+            "do not time plans whose ranks compute all the while: how much they slow each other then is not fitted")},
     {OPTION(profile_work, options.taken_days, "taken-days", "D",
             "cases that profiles of other models measured here in the last D days are taken, from the cache of kernels; 0: none"),
      .standard = "30"},
@@ -429,6 +434,7 @@ static qs_status profiled(profile_work *work, const worker *here, qs_profile *pr
     work->options.check_name = (const char *const *)work->checks.file;
     profile_options_begin(&work->job, here, progress, &work->options);
     QS_TRY(qs_profile_measure(&work->options, here->device, here->comm, profile));
+    if (!work->unbalanced) QS_TRY(profile_balance(&work->job, here, &work->options, profile));
     if (work->hessian) QS_TRY(qs_profile_hessian(&work->options, here->device, here->comm, profile));
     qs_status status = QS_OK;
     if (worker_is_first(here)) {

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "balance.h"
 #include "plan_output.h"
 #include "qsync/tuning.h"
 
@@ -180,6 +181,7 @@ static qs_status profile_measure(run_work *work, const char *cached) {
     QS_GOTO(qs_format_text(&partial, "%s/profile.partial.%d", work->folder, qs_comm_rank(work->here->comm)));
     options.partial = partial;
     QS_GOTO(qs_profile_measure(&options, work->here->device, work->here->comm, &work->profile));
+    QS_GOTO(profile_balance(&work->job, work->here, &options, &work->profile));
     if (worker_is_first(work->here)) {
         status = profile_disturbed_refuse(work->path[PROFILE_FILE], work->accept_noise, &work->profile);
         if (status == QS_OK) status = qs_profile_write(work->path[PROFILE_FILE], &work->profile);

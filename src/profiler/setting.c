@@ -75,7 +75,8 @@ static double later_seconds(const qs__setting *setting, int plans, double step_s
     const qs_profile_options *options = setting->options;
     const double halves = options->statistics_iterations + qs__noise_runs(options, plans), turns = qs_comm_local_size(setting->comm);
     const double messages = setting->ranks > 1 ? messages_s + turns * 4 * (setting->recipes + 3) * step_s : 0;
-    return conversions_over * qs__conversion_seconds(setting) + messages + half_batch * halves * step_s + end_s;
+    const double balanced = setting->ranks > 1 ? QS_PROFILE_BALANCED_PART * qs__budget_seconds(setting, plans, step_s) : 0;
+    return balanced + conversions_over * qs__conversion_seconds(setting) + messages + half_batch * halves * step_s + end_s;
 }
 
 double qs__plans_until(const qs__setting *setting, int plans, double step_s) {

@@ -215,6 +215,9 @@ static const qs__field class_fields[] = {
      .text = "between the host and memory of the device that it does not see: samples, losses, and gradients that ranks add up"},
     {"jitter", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_class_profile, jitter), .high = 1, .absent = "0",
      .text = "standard deviation of a rank's whole step around its median, as a share of the step"},
+    {"beside", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_class_profile, beside), .high = MOST_US, .unit = "ratio", .absent = "not fitted: 1",
+     .text = "what balanced ranks were found to take, over what steps took in measured plans; times beside busy ranks hold it "
+             "([eq. (4.16)](method.md#412-balanced-ranks))"},
     {"recorded", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_class_profile, recorded), .high = MOST_US, .unit = "ratio",
      .absent = "the device makes no recordings, or none was measured",
      .text = "time of the measured plans' kernels where steps are started as recordings of the device ([cuda.md](cuda.md#recordings)), "

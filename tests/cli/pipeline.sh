@@ -11,6 +11,8 @@ job="--model lenet5 --dataset shapes --batch 16"
 
 launch profile --cluster "$folder/cluster.json" $job --repetitions 3 --statistics-iterations 3 --out "$work/profile.json" > "$work/out" 2> "$work/err" ||
     { cat "$work/err"; fail "profile"; }
+jq -e '[.classes[] | .beside // 1] | length == 2 and .[0] == .[1] and all(.[]; . >= 0.8 and . <= 1.6)' "$work/profile.json" > "$work/out" ||
+    fail "balanced ranks gave the classes of one host different factors, or one that neighbours cannot explain"
 "$QSYNC" indicator --profile "$work/profile.json" > "$work/out" || fail "indicator"
 grep -q 'rank stability over 3 iterations' "$work/out" || fail "indicator without stability"
 # What is the same in every iteration has no stability to tell.

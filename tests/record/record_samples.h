@@ -98,6 +98,7 @@ static const char profile_sample[] =
     "      \"data_us_per_sample\": 3.1,\n"
     "      \"copies\": {\"in_us\": 11, \"in_us_per_byte\": 0.001, \"out_us\": 12, \"out_us_per_byte\": 0.002},\n"
     "      \"jitter\": 0.015,\n"
+    "      \"beside\": 1.0625,\n"
     "      \"recorded\": 0.625,\n"
     "      \"recorded_loop_us\": 120,\n"
     "      \"kernels\": [\n"

@@ -107,9 +107,14 @@ static qs_status checks_lower(qs__campaign *all, size_t *arena_bytes) {
     return QS_OK;
 }
 
+static int steps_of_check(const qs__campaign *all) {
+    const int asked = all->setting->options->check_steps;
+    return asked > 0 ? asked : CHECK_STEPS;
+}
+
 /* Long visits are few: at least two of each plan, spread over the rounds. */
 static int most_steps(const qs__campaign *all) {
-    return (all->most_rounds / all->check_every + 1) * CHECK_STEPS;
+    return (all->most_rounds / all->check_every + 1) * steps_of_check(all);
 }
 
 static qs_status checks_bind(qs__campaign *all) {
@@ -230,7 +235,7 @@ static qs_status round_run(qs__campaign *all) {
     all->again = false;
     if (!even) return QS_OK;
     for (int c = all->round % all->check_every; c < all->checks; c += all->check_every)
-        QS_TRY(check_run(all, &all->check[c], CHECK_STEPS));
+        QS_TRY(check_run(all, &all->check[c], steps_of_check(all)));
     return QS_OK;
 }
 

@@ -152,6 +152,9 @@ QS_API int qs_cost_mapper_steps(const qs_cost_mapper *mapper, bool recorded, dou
  * else with `profile`, which outlives it; release with qs_profile_at_pace_release. */
 QS_API qs_status qs_profile_at_pace(const qs_profile *profile, const qs_cluster *cluster, const qs_pace *pace, qs_profile *out);
 QS_API void qs_profile_at_pace_release(qs_profile *profile);
+/* A profile whose steps take so many times as long beside busy ranks of their host, and what they took while those wait: classes without
+ * such times stay as they are (docs/method.md eq. (4.16)). *out shares as above, and is released alike. */
+QS_API qs_status qs_profile_beside(const qs_profile *profile, double factor, qs_profile *out);
 
 /* ---- Estimated profiles ------------------------------------------------------------------------------------------------------ */
 

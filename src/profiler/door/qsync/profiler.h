@@ -35,6 +35,8 @@ typedef enum qs_context {
 enum { QS_PROFILE_BATCHES = 8 };
 /* Part of the time that somebody else may have a core of a profile: one that was measured beside more is of no use to others. */
 #define QS_PROFILE_MOST_FOREIGN 0.1
+/* Part of a stated time that is left to whoever times plans of balanced ranks behind a measurement of several ranks (replayer.h). */
+#define QS_PROFILE_BALANCED_PART 0.1
 
 typedef struct qs_profile_options {
     const qs_job *job;
@@ -55,6 +57,7 @@ typedef struct qs_profile_options {
     int checks; /* 0; plans to time beside those that figures are taken from, see below */
     const qs_plan *check;
     const char *const *check_name;
+    int check_steps;     /* timed in a visit; 0: fifty */
     const char *partial; /* file of this rank that keeps finished stages; NULL: none, on all ranks */
     const char *cache;   /* file of this user (tuning.h) with cases of other models' profiles; NULL: none, as by default (see below) */
     double taken_days;   /* 30; older ones are not taken; 0: none is */

@@ -341,6 +341,7 @@ typedef struct qs_class_profile {
     double step_overhead_us, iteration_overhead_us, data_us_per_sample;
     qs_copy_cost copies;
     double jitter, recorded, recorded_loop_us; /* 0: none, or not measured */
+    double beside;                             /* 0: not fitted; else times beside busy ranks hold it */
     int kernels;
     qs_kernel_cost *kernel; /* sorted by case_text */
     int conversions;

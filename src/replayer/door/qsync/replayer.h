@@ -209,4 +209,24 @@ QS_API void qs_predictor_draft(qs_predictor *predictor, int class_index, const q
 QS_API qs_status qs_predictor_ask(qs_predictor *predictor, const qs_recipe *const *const *recipe, char **trace, qs_prediction *out);
 QS_API void qs_predictor_release(qs_predictor *predictor);
 
+/* ---- Balanced ranks (docs/method.md §4.12) ---------------------------------------------------------------------------------- */
+
+/* A plan with what its iterations took, and half the 95 % interval of that as a share. */
+typedef struct qs_balanced {
+    const qs_recipe *const *const *recipe; /* as in qs_predict */
+    double measured_us, confidence;
+} qs_balanced;
+/* Of every class that may be lowered (all inference classes; all of them where there is one class only) as few operators as it takes,
+ * one after the other in the graph's order or against it, to end with the class that ends last anyway; in the recipe in which the class
+ * is the fastest. recipe[class][nodes] is filled, by pointers into low[classes × QS_MAX_FORMATS]. *share: the least busy class's work
+ * over the busiest one's. */
+QS_API qs_status qs_balance_choose(const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,
+                                   bool from_end, qs_recipe *low, const qs_recipe **const *recipe, double *share);
+/* By how much longer steps take beside ranks that compute all the while than in the profile's plans: the factor of qs_profile_beside
+ * with which the predictions of these plans are right in the geometric mean. 1 where they are as far as measured times are known, or
+ * would have to be changed by more than neighbours can explain (beyond 0.8 to 1.6). *error: by how much they were off without it, as a
+ * share. */
+QS_API qs_status qs_balance_fit(const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job, int plans,
+                                const qs_balanced *plan, double *factor, double *error);
+
 #endif
