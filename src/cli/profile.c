@@ -212,7 +212,7 @@ typedef struct profile_work {
     qs_profile_options options;
     job_options job;
     worker_options where;
-    const char *out, *class_name, *context, *batches, *recipes;
+    const char *out, *class_name, *context, *batches, *recipes, *wires;
     const char *check;
     profile_checks checks;
     const char *statistics_from; /* of --estimate */
@@ -236,6 +236,32 @@ static qs_status recipe_add(void *context, const char *name) {
     qs_profile_options *out = context;
     if (out->recipes == QS_MAX_FORMATS) return qs_fail(QS_USAGE, "--recipes: at most %d", QS_MAX_FORMATS);
     return qs_recipe_builtin(name, &out->recipe[out->recipes++]);
+}
+
+typedef struct wires_reading {
+    const qs_job *job;
+    qs_profile_options *out;
+} wires_reading;
+
+/* The job's own wire, and one that was named before, may stand in the list. */
+static qs_status wire_add(void *context, const char *name) {
+    wires_reading *one = context;
+    size_t known = 0;
+    if (qs_comm_wire_check(name, one->job->algorithm) != QS_OK) return qs_fail(QS_USAGE, "--wires: %s", qs_message());
+    while (strcmp(qs_comm_wire_at(known), name) != 0)
+        known++;
+    const char *wire = qs_comm_wire_at(known); /* it outlives the list */
+    for (int i = 0; i < one->out->wires; i++)
+        if (one->out->wire[i] == wire) return QS_OK;
+    if (strcmp(name, one->job->wire) == 0) return QS_OK;
+    if (one->out->wires == QS_PROFILE_WIRES) return qs_fail(QS_USAGE, "--wires: at most %d beside the job's", QS_PROFILE_WIRES);
+    one->out->wire[one->out->wires++] = wire;
+    return QS_OK;
+}
+
+qs_status profile_wires_read(const char *list, const qs_job *job, qs_profile_options *out) {
+    wires_reading one = {job, out};
+    return list ? names_each(list, wire_add, &one) : QS_OK;
 }
 
 /* "auto", or a list of numbers with commas; the job's own batch may stand in it. */
@@ -279,13 +305,15 @@ static const option_row option_rows[] = {
             "also at these local batches, for planners dbs and joint: 32,96, or auto: a half and three halves")},
     {OPTION(profile_work, recipes, "recipes", "LIST",
             "also what these take, for plans by hand: int4:hadamard,int8:tensor; planners choose as before")},
+    {OPTION(profile_work, wires, "wires", "LIST", "all-reduces on these wires too, for plans that choose one: fp32,bf16,int8"),
+     .excludes = "class,estimate"},
     {OPTION(profile_work, check, "check", "PLAN,...",
             "time these plans in turn with the profile's own, take no figure from them, and tell how well they are predicted"),
      .excludes = "class,estimate"},
     {OPTION(profile_work, hessian, "hessian", NULL, "also Hessian eigenvalues, which indicator hess needs (minutes)")},
     {OPTION(profile_work, noise_only, "noise-only", NULL,
             "measure nothing but the noise of single operators, anew, into the profile that is there"),
-     .excludes = "class,estimate,hessian,check,batches,recipes,fresh"},
+     .excludes = "class,estimate,hessian,check,batches,recipes,wires,fresh"},
     {OPTION(profile_work, weights, "weights", "FILE", "at these weights of a training, or --statistics-iterations behind them (0)"),
      .needs = "noise-only"},
     {OPTION(profile_work, class_name, "class", "NAME", "one process: this class of the cluster alone, put into the profile that is there"),
@@ -337,6 +365,7 @@ static qs_status work_read(profile_work *work, int argc, char **argv, bool *done
     if (work->estimate && !option_given(&table, "all-reduce")) work->job.all_reduce = "ring"; /* as libraries for GPUs do it */
     QS_TRY(job_options_finish(&work->job));
     if (work->recipes) QS_TRY(names_each(work->recipes, recipe_add, options));
+    QS_TRY(profile_wires_read(work->wires, &work->job.job, options));
     return batches_read(work->batches, work->job.job.batch, options);
 }
 

@@ -276,6 +276,16 @@ static const char *wire_of(const qs_profile *profile, const qs_all_reduce *what)
     return "fp32";
 }
 
+const char *qs_cost_wire_at(const qs_profile *profile, const char *algorithm, size_t index) {
+    for (size_t w = 0; qs_comm_wire_at(w); w++) {
+        int i = 0;
+        while (i < profile->collectives && !row_is(&profile->collective[i], algorithm, qs_comm_wire_at(w)))
+            i++;
+        if (i < profile->collectives && index-- == 0) return qs_comm_wire_at(w);
+    }
+    return NULL;
+}
+
 /* Between memory that the host does not see and the all-reduce: every class that has such adds its copies, the slowest counts. That they
  * overlap with other buckets' all-reduces is left out: the time is an upper bound. One rank alone looks at its gradients and takes nothing
  * back. */

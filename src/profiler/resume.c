@@ -27,6 +27,8 @@ static qs_status checks_hash(const qs_profile_options *options, uint64_t *hash) 
     }
     for (int i = 0; i < options->recipes; i++)
         *hash = qs_hash(options->recipe[i].name, strlen(options->recipe[i].name), *hash);
+    for (int i = 0; i < options->wires; i++)
+        *hash = qs_hash(options->wire[i], strlen(options->wire[i]), *hash);
     return QS_OK;
 }
 

@@ -25,12 +25,23 @@ static void both_classes_are_there(const bench *b) {
 static void all_reduce_is_there(const qs_profile *profile) {
     double short_us, long_us, share;
     /* The job's algorithm first, then the others, unless the machine is so busy that one took long already. */
-    assert_true(profile->collectives == 4 || profile->collectives == 1);
+    const int own = profile->collectives - 2;
+    assert_true(own == 4 || own == 1);
     assert_int_equal(profile->collective[0].ranks, 2);
     assert_string_equal(profile->collective[0].algorithm, "shared");
     /* Through memory that both share: nobody moves anything but the ranks themselves, and nothing is allocated for a message. */
     assert_true(profile->collective[0].cpu_share == 1 && profile->collective[0].temporary_per_byte == 0);
     assert_true(profile->collective[0].window_bytes == qs_comm_window_bytes(2));
+    /* The other wires behind them, in the job's algorithm. */
+    for (int i = 0; i < profile->collectives; i++) {
+        assert_string_equal(profile->collective[i].wire, i < own ? "" : i == own ? "int8" : "bf16");
+        if (i >= own) assert_string_equal(profile->collective[i].algorithm, "shared");
+    }
+    assert_string_equal(qs_cost_wire_at(profile, "shared", 0), "fp32");
+    assert_string_equal(qs_cost_wire_at(profile, "shared", 1), "bf16");
+    assert_string_equal(qs_cost_wire_at(profile, "shared", 2), "int8");
+    assert_null(qs_cost_wire_at(profile, "shared", 3));
+    assert_null(qs_cost_wire_at(profile, "devices", 0));
     assert_ok(qs_cost_all_reduce(profile, 2, 1024, &short_us, &share));
     assert_ok(qs_cost_all_reduce(profile, 2, (int64_t)8 << 20, &long_us, &share));
     assert_true(short_us > 0 && long_us > short_us && share >= 0 && share <= 1);
@@ -75,6 +86,9 @@ static void statistics_are_of_both(const bench *b) {
 static void two_classes(void **state) {
     bench *b = *state;
     b->options.statistics_iterations = 2;
+    b->options.wires = 2;
+    b->options.wire[0] = "int8";
+    b->options.wire[1] = "bf16";
     assert_ok(qs_profile_measure(&b->options, b->device, b->comm, &b->profile));
     if (qs_comm_rank(b->comm) > 0) {
         assert_int_equal(b->profile.classes, 0);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* All-reduces: α + β bytes over messages of 1 KiB to 8 MiB, or to the model's longest, that all ranks start together, by algorithm and
  * link: over all ranks, and over a pair on one host and a pair on two, from which other numbers of ranks and hosts follow. And what part of
- * that time is taken from kernels that run meanwhile: messages move on the thread that asks for them. All on the job's wire: packing is
- * part of the time. Sums that devices make by themselves (`devices`) are measured where the job asks for them, over all ranks. */
+ * that time is taken from kernels that run meanwhile: messages move on the thread that asks for them. All on the job's wire, and the job's
+ * algorithm on the others that are asked for: packing is part of the time. Sums that devices make by themselves (`devices`) are measured
+ * where the job asks for them, over all ranks. */
 #include "timing/timing.h"
 
 #include <math.h>
@@ -74,13 +75,17 @@ typedef struct group {
     float *region; /* messages lie behind one another in it, round and round: as in training, none has just been in the caches */
     int64_t room;  /* floats in it */
     const char *wire;
-    float *residuals;  /* as large; NULL: the wire is fp32 */
+    float *residuals;  /* as large; NULL: no wire to be measured is compressed */
     qs_memory *memory; /* as large as the region, of devices that add up by themselves; NULL: of others */
     qs_queue *queue;
     int sizes; /* powers of two to be measured */
     int64_t next;
     qs__samples quiet;
 } group;
+
+static bool is_compressed(const char *wire) {
+    return strcmp(wire, "fp32") != 0;
+}
 
 static float *message_at(group *one, int64_t count) {
     if (one->next + count > one->room) one->next = 0;
@@ -91,8 +96,8 @@ static float *message_at(group *one, int64_t count) {
 
 static qs_status message_start(group *one, int64_t count, qs_request **out) {
     float *at = message_at(one, count);
-    return qs_comm_all_reduce_wire_start(one->comm, one->wire, at, one->residuals ? one->residuals + (at - one->region) : NULL, 1, count,
-                                         out);
+    float *residuals = one->residuals && is_compressed(one->wire) ? one->residuals + (at - one->region) : NULL;
+    return qs_comm_all_reduce_wire_start(one->comm, one->wire, at, residuals, 1, count, out);
 }
 
 /* From its start to the sums; of devices by themselves, to where kernels go on. */
@@ -273,7 +278,7 @@ static qs_status row_measure(group *one, qs_collective_cost *row) {
 /* Packed messages of `library`, and of the leaders of `shared`: one rank of each host. */
 static void narrow_describe(const char *wire, const char *algorithm, qs_collective_cost *row) {
     const int64_t count = (int64_t)1 << 20;
-    if (strcmp(wire, "fp32") == 0) return;
+    if (!is_compressed(wire)) return;
     snprintf(row->wire, sizeof row->wire, "%s", wire);
     const int ranks = strcmp(algorithm, "shared") == 0 ? row->hosts : row->ranks;
     row->temporary_per_byte = (double)qs_comm_wire_memory(wire, ranks, count) / (double)(count * (int64_t)sizeof(float));
@@ -281,7 +286,7 @@ static void narrow_describe(const char *wire, const char *algorithm, qs_collecti
 
 /* What the row's ranks are, and the memory of its algorithm (comm.h); of libraries Open MPI's takes up to one message (0.5 to 1 measured).
  * */
-static void row_describe(const qs__setting *setting, qs_comm *comm, const char *algorithm, qs_collective_cost *row) {
+static void row_describe(const qs__setting *setting, qs_comm *comm, const char *algorithm, const char *wire, qs_collective_cost *row) {
     *row = (qs_collective_cost){.ranks = qs_comm_size(comm), .hosts = qs_comm_hosts(comm), .temporary_per_byte = 1, .cpu_share = 1};
     if (strcmp(algorithm, "ring") == 0) row->temporary_per_byte = 1.0 / row->ranks;
     if (qs_comm_by_devices(algorithm)) row->temporary_per_byte = row->cpu_share = 0;
@@ -289,7 +294,7 @@ static void row_describe(const qs__setting *setting, qs_comm *comm, const char *
         row->temporary_per_byte = row->hosts > 1 ? 1.0 / row->hosts : 0;
         row->window_bytes = qs_comm_window_bytes((row->ranks + row->hosts - 1) / row->hosts);
     }
-    narrow_describe(setting->job->wire, algorithm, row);
+    narrow_describe(wire, algorithm, row);
     snprintf(row->algorithm, sizeof row->algorithm, "%s", algorithm);
     snprintf(row->link, sizeof row->link, "%s", row->hosts > 1 ? qs_cluster_network(setting->options->cluster) : "shared-memory");
 }
@@ -370,7 +375,7 @@ static qs_status part_measure(collectives *one, int part_index, const char *algo
     qs_status status = QS_OK;
     if (member) {
         one->group.comm = part;
-        row_describe(one->setting, part, algorithm, &row);
+        row_describe(one->setting, part, algorithm, one->group.wire, &row);
         status = qs_comm_algorithm_set(part, algorithm);
         if (status == QS_OK) status = memory_make(one);
         if (status == QS_OK) status = row_measure(&one->group, &row);
@@ -393,9 +398,10 @@ static qs_status algorithm_measure(collectives *one, const char *algorithm) {
     return QS_OK;
 }
 
-/* The job's own first: it is what predictions take without being told more. */
+/* The job's own first: it is what predictions take without being told more. Then its algorithm on other wires. */
 static qs_status algorithms_measure(collectives *one) {
     const char *own = one->setting->job->algorithm;
+    const qs_profile_options *options = one->setting->options;
     double took = -qs_clock();
     QS_TRY(algorithm_measure(one, own));
     took += qs_clock();
@@ -404,6 +410,10 @@ static qs_status algorithms_measure(collectives *one) {
         const char *other = qs_comm_algorithm_at(i);
         if (strcmp(other, own) == 0 || qs_comm_by_devices(other) || qs_comm_wire_check(one->group.wire, other) != QS_OK) continue;
         QS_TRY(algorithm_measure(one, other));
+    }
+    for (int i = 0; i < options->wires; i++) {
+        one->group.wire = options->wire[i];
+        QS_TRY(algorithm_measure(one, own));
     }
     return QS_OK;
 }
@@ -432,8 +442,11 @@ static qs_status region_make(collectives *one, qs_arena *arena) {
     while (bits < LAST_BITS && (int64_t)1 << bits < longest)
         bits++;
     const int64_t bytes = (int64_t)1 << bits > least_region ? (int64_t)1 << bits : least_region;
+    const qs_profile_options *options = one->setting->options;
     one->group.wire = one->setting->job->wire;
-    const bool narrow = strcmp(one->group.wire, "fp32") != 0;
+    bool narrow = is_compressed(one->group.wire);
+    for (int i = 0; i < options->wires; i++)
+        narrow = narrow || is_compressed(options->wire[i]);
     QS_TRY(qs_arena_reserve((size_t)bytes * (narrow ? 2 : 1), arena));
     one->group.region = arena->memory;
     one->group.room = bytes / (int64_t)sizeof *one->group.region;
@@ -446,10 +459,13 @@ qs_status qs__collectives_measure(const qs__setting *setting, qs_profile *out) {
     collectives one = {.setting = setting, .out = out};
     if (setting->ranks < 2) return QS_OK;
     QS_TRY(qs_comm_wire_check(setting->job->wire, setting->job->algorithm));
+    for (int i = 0; i < setting->options->wires; i++)
+        QS_TRY(qs_comm_wire_check(setting->options->wire[i], setting->job->algorithm));
     qs__progress(setting, 0.65, "all-reduce");
     qs_arena arena = {0};
     qs_status status = region_make(&one, &arena);
-    if (status == QS_OK) status = qs_allocate(PARTS * (algorithms_count() + 1), sizeof *out->collective, &out->collective);
+    if (status == QS_OK)
+        status = qs_allocate(PARTS * (algorithms_count() + 1 + (size_t)setting->options->wires), sizeof *out->collective, &out->collective);
     status = qs_comm_agree(setting->comm, status);
     if (status == QS_OK) status = algorithms_measure(&one);
     qs_arena_release(&arena);

@@ -71,7 +71,7 @@ QS_API bool qs_comm_by_devices(const char *algorithm);
  * its window, in no memory beyond it; `library` by MPI calls on bytes: to few ranks all send all (a rank receives (n - 1) w bytes a value,
  * w on the wire), from 5 on in int8 and 4 in bf16 each adds up a part and the fp32 sums are gathered ((w + 4) (n - 1) / n, where fp32 takes
  * 8 (n - 1) / n); these run one after the other, as rings do, and all ranks wait when the first starts. Rings and recursive doubling, which
- * pass on partial sums, would round at every rank: they take fp32 alone. */
+ * pass on partial sums, would round at every rank: they take fp32 alone. In the list the more exact one comes first. */
 QS_API const char *qs_comm_wire_at(size_t index);
 /* QS_UNSUPPORTED when there is no such wire or the algorithm does not carry it; lists what can be had. */
 QS_API qs_status qs_comm_wire_check(const char *wire, const char *algorithm);

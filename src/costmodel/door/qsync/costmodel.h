@@ -110,6 +110,8 @@ typedef struct qs_all_reduce_cost {
  * one rank it comes to the host alone, to be looked at. cpu_share is then 0, or the part of the all-reduce itself where another class
  * computes beside it. */
 QS_API qs_status qs_cost_all_reduce_on(const qs_profile *profile, const qs_all_reduce *what, int64_t bytes, qs_all_reduce_cost *out);
+/* The wires that a profile has all-reduces of an algorithm on, the more exact one first; NULL past the end. */
+QS_API const char *qs_cost_wire_at(const qs_profile *profile, const char *algorithm, size_t index);
 /* The same for ranks that share one host, in the algorithm of the profile's first row. */
 QS_API qs_status qs_cost_all_reduce(const qs_profile *profile, int ranks, int64_t bytes, double *us, double *cpu_share);
 

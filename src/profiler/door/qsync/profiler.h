@@ -32,7 +32,7 @@ typedef enum qs_context {
     QS_CONTEXT_HOT    /* by themselves, again and again */
 } qs_context;
 
-enum { QS_PROFILE_BATCHES = 8 };
+enum { QS_PROFILE_BATCHES = 8, QS_PROFILE_WIRES = 4 };
 /* Part of the time that somebody else may have a core of a profile: one that was measured beside more is of no use to others. */
 #define QS_PROFILE_MOST_FOREIGN 0.1
 /* Part of a stated time that is left to whoever times plans of balanced ranks behind a measurement of several ranks (replayer.h). */
@@ -52,6 +52,8 @@ typedef struct qs_profile_options {
     int noise_runs;                    /* -1; of single operators for indicator `measured`, on each class: 0 none, -1 see below */
     int batches;                       /* 0; local batches to time steps at beside the job's, for plans with unequal ones */
     int64_t batch[QS_PROFILE_BATCHES];
+    int wires; /* 0; on which the job's algorithm is measured beside the job's own, for planners that choose */
+    const char *wire[QS_PROFILE_WIRES];
     int recipes; /* 0; whose kernels and conversions are measured beside those of the class's recipes: for plans by hand */
     qs_recipe recipe[QS_MAX_FORMATS];
     int checks; /* 0; plans to time beside those that figures are taken from, see below */
