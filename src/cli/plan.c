@@ -29,8 +29,12 @@ static void work_release(plan_work *work) {
 
 /* ---- Reading --------------------------------------------------------------------------------------------------------------------- */
 
-/* A plan is made for what was profiled, as far as the command line leaves it open. */
-static void job_from_profile(const qs_profile *profile, const option_table *table, job_options *job) {
+/* A plan is made for what was profiled, as far as the command line leaves it open. A wire that is left open is the planner's choice among
+ * those that were profiled. */
+static void job_from_profile(const qs_profile *profile, const option_table *table, plan_work *work) {
+    job_options *job = &work->job;
+    work->options.choose_wire = !option_given(table, "wire") || strcmp(job->wire, "auto") == 0;
+    if (work->options.choose_wire) job->wire = "fp32";
     if (!option_given(table, "model")) job->model = profile->model;
     if (!option_given(table, "batch")) job->job.batch = profile->batch;
     for (int i = 0; !option_given(table, "lengths") && i < profile->lengths; i++)
@@ -38,7 +42,7 @@ static void job_from_profile(const qs_profile *profile, const option_table *tabl
     for (int i = profile->collectives - 1; i >= 0; i--) {
         const qs_collective_cost *row = &profile->collective[i];
         if (row->ranks > 1 && !option_given(table, "all-reduce")) job->all_reduce = row->algorithm;
-        if (row->ranks > 1 && !option_given(table, "wire")) job->wire = row->wire[0] ? row->wire : "fp32";
+        if (row->ranks > 1 && work->options.choose_wire) job->wire = row->wire[0] ? row->wire : "fp32";
     }
 }
 
@@ -70,7 +74,7 @@ static qs_status work_read(plan_work *work, const option_table *table) {
     QS_TRY(qs_profile_read(work->profile_file, &work->profile));
     if (work->statistics_from) QS_TRY(statistics_take(work->statistics_from, &work->profile));
     QS_TRY(statistics_check(&work->profile, work->options.indicator));
-    job_from_profile(&work->profile, table, &work->job);
+    job_from_profile(&work->profile, table, work);
     QS_TRY(assignment_options_finish(&work->assignment, work->planner, table, &work->options.assignment, &work->job));
     QS_TRY(job_options_finish(&work->job));
     QS_TRY(input_check(&work->job.job, &work->profile));
@@ -198,11 +202,14 @@ static qs_status arguments_agree(const plan_work *work, int plans, const option_
 static const verb_usage usage = {
     .verb = "plan",
     .arguments = "[A B]",
-    .purpose = "Decides which operator gets which precision on which device class. `qsync` starts from the fastest plan that fits the\n"
-               "memory and recovers precision where the gradients gain most, while memory and throughput allow; the other planners are\n"
-               "what it is compared with. Every plan tells what the classes would reach without each of them: all ranks keep their\n"
-               "local batch, so throughput is samples per second, and a class less is a smaller global batch.\n"
-               "`demote`, `uniform-fp`, `op` and `op-io` leave operators in fp32 and round their tensors to formats that the class stores.",
+    .purpose =
+        "Decides which operator gets which precision on which device class. `qsync` starts from the fastest plan that fits the\n"
+        "memory and recovers precision where the gradients gain most, while memory and throughput allow; the other planners are\n"
+        "what it is compared with. Every plan tells what the classes would reach without each of them: all ranks keep their\n"
+        "local batch, so throughput is samples per second, and a class less is a smaller global batch.\n"
+        "Of several wires that the profile has measured it takes the one of the shortest iteration; a less exact one only where that "
+        "saves\nmore than the tolerance.\n"
+        "`demote`, `uniform-fp`, `op` and `op-io` leave operators in fp32 and round their tensors to formats that the class stores.",
     .examples = "  qsync plan --cluster cluster.json --profile profile.json --out plan.json --explain\n"
                 "  qsync plan --cluster cluster.json --profile profile.json --drop-unhelpful --cluster-out rest.json --out plan.json\n"
                 "  qsync plan --cluster cluster.json --profile profile.json --planner demote --ratio 0.8 --out plan.json\n"

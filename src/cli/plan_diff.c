@@ -122,6 +122,7 @@ static void head_compare(difference *to, const qs_plan *a, const qs_plan *b) {
     text_compare(to, "cluster", a->cluster, b->cluster);
     text_compare(to, "profile", a->profile, b->profile);
     text_compare(to, "job", a->without_job ? "" : qs_job_signature(&a->job, from), b->without_job ? "" : qs_job_signature(&b->job, into));
+    text_compare(to, "wire", a->job.wire, b->job.wire);
     number_compare(to, "samples_per_second", a->samples_per_second, b->samples_per_second);
 }
 

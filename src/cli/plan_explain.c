@@ -153,6 +153,28 @@ static void hosts_print(const qs_plan *plan, const qs_cluster *cluster, const qs
     printf("\n");
 }
 
+/* What the wires that were compared come to. */
+static void wires_print(const qs_plan *plan) {
+    static const struct {
+        const char *why, *text;
+    } reasons[] = {{"taken", "taken"},
+                   {"slower", "slower"},
+                   {"tolerance", "saves no more than the tolerance"},
+                   {"memory", "no plan fits the memory with its residuals"},
+                   {"profile", "the profile cannot price it on this cluster"}};
+    if (plan->wires == 0) return;
+    printf("  %-12s %12s %24s %12s\n", "wire", "iteration", "of it for all-reduces", "residuals");
+    for (int i = 0; i < plan->wires; i++) {
+        const qs_wire_plan *one = &plan->wire[i];
+        const char *text = one->why;
+        for (size_t r = 0; r < sizeof reasons / sizeof *reasons; r++)
+            if (strcmp(reasons[r].why, one->why) == 0) text = reasons[r].text;
+        printf("  %-12s %12s", one->wire, one->iteration_us > 0 ? time_text(one->iteration_us) : "-");
+        printf(" %24s", one->iteration_us > 0 ? time_text(one->exposed_us) : "-");
+        printf(" %12s  %s\n", bytes_text((double)one->residual_bytes), text);
+    }
+}
+
 static void class_summarize(const qs_plan *plan, const qs_class_plan *one, const qs_cluster *cluster) {
     char counts[256];
     const int64_t limit = limit_of(cluster, one->class_name), bytes = one->predicted.arena_bytes;
@@ -186,6 +208,7 @@ void plan_explain_print(const qs_plan *plan, const qs_cluster *cluster, const qs
            prediction->unit, qs_cluster_ranks(cluster));
     guard_print(plan);
     hosts_print(plan, cluster, prediction);
+    wires_print(plan);
     for (int c = 0; c < plan->classes; c++)
         class_summarize(plan, &plan->class_[c], cluster);
     lengths_print(cluster, prediction);
@@ -246,6 +269,19 @@ static json_t *class_json(const qs_plan *plan, const qs_class_plan *one, const q
                      "kept_bytes", (json_int_t)one->predicted.kept_bytes);
 }
 
+static json_t *wires_json(const qs_plan *plan) {
+    json_t *rows = json_array();
+    for (int i = 0; rows && i < plan->wires; i++) {
+        const qs_wire_plan *one = &plan->wire[i];
+        const bool there = one->iteration_us > 0;
+        json_array_append_new(rows, json_pack("{s:s,s:o,s:o,s:I,s:s}", "wire", one->wire, "iteration_us",
+                                              there ? json_real(one->iteration_us) : json_null(), "exposed_us",
+                                              there ? json_real(one->exposed_us) : json_null(), "residual_bytes",
+                                              (json_int_t)one->residual_bytes, "why", one->why));
+    }
+    return rows;
+}
+
 json_t *plan_explain_json(const qs_plan *plan, const qs_cluster *cluster, const qs_prediction *prediction) {
     json_t *classes = json_array();
     for (int c = 0; c < plan->classes; c++)
@@ -253,8 +289,9 @@ json_t *plan_explain_json(const qs_plan *plan, const qs_cluster *cluster, const 
     json_t *guard = plan->confidence > 0 ? json_pack("{s:f,s:f,s:f}", "confidence", plan->confidence, "upper_us", plan->upper_us,
                                                      "longest_us", plan->longest_us)
                                          : json_null();
-    return json_pack("{s:s,s:f,s:f,s:s,s:i,s:o,s:o*,s:o,s:o,s:o}", "planner", plan->planner, "iteration_us", prediction->iteration_us,
-                     "samples_per_second", prediction->samples_per_second, "unit", prediction->unit, "ranks", qs_cluster_ranks(cluster),
-                     "guard", guard, "lengths", lengths_json(cluster, prediction), "classes", classes, "without",
-                     paces_json(plan->withouts, plan->without), "left_out", paces_json(plan->left_outs, plan->left_out));
+    return json_pack("{s:s,s:f,s:f,s:s,s:i,s:o,s:s,s:o,s:o*,s:o,s:o,s:o}", "planner", plan->planner, "iteration_us",
+                     prediction->iteration_us, "samples_per_second", prediction->samples_per_second, "unit", prediction->unit, "ranks",
+                     qs_cluster_ranks(cluster), "guard", guard, "wire", plan->job.wire, "wires", wires_json(plan), "lengths",
+                     lengths_json(cluster, prediction), "classes", classes, "without", paces_json(plan->withouts, plan->without),
+                     "left_out", paces_json(plan->left_outs, plan->left_out));
 }

@@ -84,12 +84,28 @@ static void estimated_print(const qs_plan *plan, const qs_profile *profile) {
     }
 }
 
+/* Where the planner had a choice. */
+static void wires_print(const qs_plan *plan) {
+    if (plan->wires == 0) return;
+    printf("  gradients travel in %s", plan->job.wire);
+    for (int i = 0; i < plan->wires; i++) {
+        const qs_wire_plan *one = &plan->wire[i];
+        if (strcmp(one->why, "taken") == 0) continue;
+        if (one->iteration_us > 0)
+            printf("; in %s an iteration would take %s", one->wire, time_text(one->iteration_us));
+        else
+            printf("; in %s there is no plan", one->wire);
+    }
+    printf("\n");
+}
+
 void plan_print(const qs_plan *plan, const qs_cluster *cluster, const qs_profile *profile) {
     if (plan->classes > 0)
         printf("plan by %s for %s, batch %lld a rank: predicted iteration %s, %.1f %s/s\n", plan->planner, plan->job.model,
                (long long)plan->job.batch, time_text(plan->class_[0].predicted.iteration_us), plan->samples_per_second, plan->unit);
     for (int c = 0; c < plan->classes; c++)
         class_print(plan, &plan->class_[c], cluster);
+    wires_print(plan);
     helpful_print(plan);
     estimated_print(plan, profile);
 }

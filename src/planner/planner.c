@@ -60,7 +60,7 @@ qs_status qs_plan_session_make(qs_plan_session *session, const qs_cluster *clust
     if (!(options->confidence >= 0.5 && options->confidence < 1))
         return qs_fail(QS_USAGE, "confidence %g: with which T_min is kept, from 0.5 (predictions are believed) to less than 1",
                        options->confidence);
-    return qs__plan_recomputing(session, cluster, planner, found->plan, options, out);
+    return (options->choose_wire ? qs__plan_choosing_wire : qs__plan_recomputing)(session, cluster, planner, found->plan, options, out);
 }
 
 qs_status qs_plan_make(const char *planner, const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,

@@ -108,6 +108,10 @@ qs_status qs__bound_of_plan(const qs_candidate *candidate, int class_index, doub
 qs_status qs__plan_recomputing(qs_plan_session *session, const qs_cluster *cluster, const char *name, qs_planner planner,
                                const qs_plan_options *options, qs_plan *out);
 
+/* wires.c: the same on the wire that is worth it. */
+qs_status qs__plan_choosing_wire(qs_plan_session *session, const qs_cluster *cluster, const char *name, qs_planner planner,
+                                 const qs_plan_options *options, qs_plan *out);
+
 /* assemble.c: the record of a finished candidate. */
 qs_status qs__candidate_assemble(qs_candidate *candidate, const char *planner, qs_plan *out);
 

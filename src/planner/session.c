@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a session keeps from one plan to the next: cost mappers, which know the lowered candidate and the prices of all cases met so far,
  * and the tables of relaxations. They depend on class profile, half format and local batch, the tables also on the recipes; not on budgets,
- * counts or the other classes. */
+ * counts or the other classes. Every wire that gradients may travel in has a session of its own. */
 #include "session.h"
 
 #include <stdlib.h>
@@ -26,11 +26,37 @@ void qs__session_clear(qs_plan_session *session) {
     session->table = NULL;
     session->tables = 0;
     session->tables_capacity = 0;
+    for (int i = 0; i < session->wires; i++) {
+        qs__session_clear(&session->wire[i]->session);
+        free(session->wire[i]);
+    }
+    free(session->wire);
+    session->wire = NULL;
+    session->wires = 0;
+    session->wires_capacity = 0;
 }
 
 void qs_plan_session_release(qs_plan_session *session) {
     if (session) qs__session_clear(session);
     free(session);
+}
+
+qs_status qs__session_on_wire(qs_plan_session *session, const char *wire, qs_plan_session **out) {
+    qs__wire_session *added = NULL;
+    *out = session;
+    if (strcmp(session->job->wire, wire) == 0) return QS_OK;
+    for (int i = 0; i < session->wires; i++) {
+        *out = &session->wire[i]->session;
+        if (strcmp(session->wire[i]->job.wire, wire) == 0) return QS_OK;
+    }
+    QS_TRY(qs_grow(&session->wire, &session->wires_capacity, (size_t)session->wires + 1, sizeof *session->wire));
+    QS_TRY(qs_allocate(1, sizeof *added, &added));
+    added->job = *session->job;
+    snprintf(added->job.wire, sizeof added->job.wire, "%s", wire);
+    added->session = (qs_plan_session){.graph = session->graph, .profile = session->profile, .job = &added->job};
+    session->wire[session->wires++] = added;
+    *out = &added->session;
+    return QS_OK;
 }
 
 const char *qs__session_profile_signature(qs_plan_session *session) {

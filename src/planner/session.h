@@ -28,10 +28,15 @@ typedef struct qs__kept_tables {
     qs__relaxation tables;
 } qs__kept_tables;
 
+struct qs__wire_session; /* of the same job on another wire: what is kept depends on it */
+
 struct qs_plan_session {
     const qs_graph *graph;
     const qs_profile *profile;
     const qs_job *job;
+    int wires;
+    size_t wires_capacity;
+    struct qs__wire_session **wire;
     char profile_signature[32]; /* "": not asked for yet; it takes the text of the whole profile */
     int mappers;
     size_t capacity;
@@ -40,6 +45,11 @@ struct qs_plan_session {
     size_t tables_capacity;
     qs__kept_tables *table;
 };
+
+typedef struct qs__wire_session {
+    qs_job job;
+    qs_plan_session session;
+} qs__wire_session;
 
 qs__mapper_key qs__mapper_key_of(const qs_candidate *candidate, int class_index);
 
@@ -51,6 +61,8 @@ void qs__session_give(qs_plan_session *session, const qs__mapper_key *key, qs_co
  * leaves them there. */
 bool qs__session_take_tables(qs_plan_session *session, const qs__mapper_key *key, const qs_candidate_class *class_, qs__relaxation *out);
 void qs__session_give_tables(qs_plan_session *session, const qs__mapper_key *key, qs__relaxation *from);
+/* The session of the same job on a wire: this one, or one that it owns. */
+qs_status qs__session_on_wire(qs_plan_session *session, const char *wire, qs_plan_session **out);
 /* Signature of its profile; lives as long as the session. */
 const char *qs__session_profile_signature(qs_plan_session *session);
 void qs__session_clear(qs_plan_session *session);

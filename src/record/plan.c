@@ -292,6 +292,21 @@ static const qs__field pace_fields[] = {
 };
 static const qs__record pace_record = {QS__FIELDS(pace_fields), .key = QS_NAME, .form = QS__ONLY_SHORT};
 
+static const qs__field wire_fields[] = {
+    {"why", QS__NAME, QS__REQUIRED, QS__AT(qs_wire_plan, why),
+     .values = "`taken`, `slower` (the plan on the taken one is), `tolerance` (it saves no more than the planner's tolerance over a more "
+               "exact one), `memory` (with its residuals no plan fits), `profile` (the profile cannot price it on this cluster)",
+     .text = "why the planner took it or not"},
+    {"iteration_us", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_wire_plan, iteration_us), .unit = "µs", .absent = "there is no plan on it",
+     .text = "predicted of the plan on it"},
+    {"exposed_us", QS__NUMBER, QS__LEFT_OUT, QS__AT(qs_wire_plan, exposed_us), .low = -INFINITY, .unit = "µs", .absent = "0",
+     .text = "part of it that is there because all-reduces take time"},
+    {"residual_bytes", QS__INTEGER, QS__LEFT_OUT, QS__AT(qs_wire_plan, residual_bytes), .unit = "bytes", .absent = "0",
+     .text = "what a rank keeps of what the wire leaves out, a part of its arena"},
+};
+static const qs__record wire_record = {QS__FIELDS(wire_fields), .title = "A wire: `wires.*`", .key = sizeof((qs_wire_plan *)0)->wire,
+                                       .layout = QS__ONE_LINE};
+
 /* ---- The plan -------------------------------------------------------------------------------------------------------------- */
 
 /* Guards against a job edited under a planner's predictions: a plan that carries any signature carries the job's as well. */
@@ -367,6 +382,9 @@ static const qs__field plan_fields[] = {
     {"left_out", QS__OBJECT, QS__LEFT_OUT, QS__TABLE(qs_plan, left_out, left_outs), .of = &pace_record, .values = "object: class → 1/s",
      .absent = "none",
      .text = "classes that `plan --drop-unhelpful` took out of the cluster, in this order, and the pace with each still in it"},
+    {"wires", QS__OBJECT, QS__LEFT_OUT, QS__TABLE(qs_plan, wire, wires), .of = &wire_record, .values = "object: wire → what it comes to",
+     .absent = "nothing was compared",
+     .text = "wires that were compared for `job.buckets.wire`, from the most exact one on ([allreduce.md](allreduce.md#choosing))"},
     {"verification", QS__OBJECT, QS__LEFT_OUT, QS__ARRAY(qs_plan, verification, verifications), .least = 1, .of = &verification_record,
      .values = "rows", .absent = "it was not timed",
      .text = "what `qsync run` measured, a row a round; where none was kept the plan is the uniform one"},
@@ -450,6 +468,9 @@ void qs_plan_forget(qs_plan *plan) {
     free(plan->without);
     plan->without = NULL;
     plan->withouts = 0;
+    free(plan->wire);
+    plan->wire = NULL;
+    plan->wires = 0;
     free(plan->verification);
     plan->verification = NULL;
     plan->verifications = 0;

@@ -68,6 +68,10 @@ TEST(fields) {
     assert_int_equal(plan.withouts, 2);
     assert_string_equal(plan.without[1].class_name, "big");
     assert_true(plan.without[0].samples_per_second == 640.25 && plan.without[1].samples_per_second == 0);
+    assert_int_equal(plan.wires, 3);
+    assert_string_equal(plan.wire[1].why, "taken");
+    assert_true(plan.wire[0].iteration_us == 60000 && plan.wire[0].exposed_us == 21000.5 && plan.wire[0].residual_bytes == 0);
+    assert_true(plan.wire[2].iteration_us == 0 && plan.wire[2].residual_bytes == 1024);
     assert_int_equal(plan.left_outs, 1);
     assert_string_equal(plan.left_out[0].class_name, "old");
     qs_plan_release(&plan);
@@ -215,6 +219,7 @@ TEST(refusals) {
     refuse("\"out\": \"fp32\"", "\"out\": \"bf16\"", "recipes.fp32.weight_gradient.out: must be \"fp32\", is \"bf16\"");
     refuse("\"dst\": \"bf16\"", "\"dst\": \"whatever\"", "recipes.mine.forward.dst: ");
     refuse("640.25", "-1", "without.weak: -1 must be at least 0");
+    refuse("\"iteration_us\": 60000", "\"iteration_us\": -1", "wires.fp32.iteration_us: -1 must be at least 0");
     refuse("\"left_out\": {\"old\": 790}", "\"left_out\": 3", "left_out: must be an object");
     refuse("\"epochs\": 7", "\"epochs\": 8", "signature.job: ");
     refuse("\"arena\": 83886080", "\"arena\": -1", "classes.weak.predicted.memory.arena: -1 must be at least 0");

@@ -34,6 +34,7 @@ typedef struct qs_plan_options {
     const qs_plan *pins;      /* operators pinned in this plan keep their recipe; NULL: none */
     const qs_accumulation_rule *accumulate; /* accumulators of every operator and recipe, zeros as profiled; NULL: their class's */
     qs_assignment_options assignment;
+    bool choose_wire;      /* in which gradients travel, below; false: in the job's */
     const char *recompute; /* blocks that every class computes again for backward: "no", "all", names with commas between them; "auto" */
 } qs_plan_options;
 
@@ -88,6 +89,12 @@ QS_API bool qs_planner_assigns(const char *planner);
  * competes with low precision. Plans with growing numbers of blocks are compared, and of those that keep the best pace the least ΣΩ
  * wins. A class whose highest precision fits keeps everything. Every class plan says why (qs_class_plan.recompute_why). QS_USAGE names a
  * block that the model lacks. */
+
+/* Wires. With options->choose_wire the planner plans once for each wire that the profile has measured for the job's algorithm
+ * (qs_cost_wire_at), from the most exact one on, and takes a less exact one where its plan's expected iteration is shorter by more than the
+ * tolerance. Residuals are a part of the arena: a wire with which no plan fits is refused for that. `wire` of the plan tells what each
+ * came to, and its job the wire that was taken. A profile of one wire leaves nothing to choose: it is that one, and of a profile that has
+ * none, the job's. */
 
 /* The same for several clusters, budgets, planners or options, one after the other: what follows from graph, profile and job alone (lowered
  * drafts, priced cases) is kept from one plan to the next, so that planning again costs little. The plans are those of qs_plan_make. All

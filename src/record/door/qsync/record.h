@@ -511,6 +511,14 @@ typedef struct qs_class_plan {
     qs_operator_reason *reason;
 } qs_class_plan;
 
+/* A wire that a planner compared with others: its plan on it, and why it was taken or not (docs/records.md). */
+typedef struct qs_wire_plan {
+    char wire[16];
+    double iteration_us, exposed_us; /* exposed: of the iteration, what it would be shorter if all-reduces took no time. 0: no plan on it */
+    int64_t residual_bytes;          /* of a rank */
+    char why[16];
+} qs_wire_plan;
+
 typedef struct qs_plan {
     char planner[QS_NAME];                    /* "" in a hand-written plan */
     char graph[32], cluster[32], profile[32]; /* signatures; "" in a hand-written plan: not checked */
@@ -522,6 +530,8 @@ typedef struct qs_plan {
     qs_class_pace *without; /* what the others would reach without a class, each by its own plan */
     int left_outs;
     qs_class_pace *left_out; /* classes that were left out of the cluster, in this order, and the pace while each was still there */
+    int wires;
+    qs_wire_plan *wire; /* that were compared, from the most exact one on; none: there was nothing to choose */
     int verifications;
     qs_verification *verification; /* in the order of rounds, the last of the plan as it is, unless that is the uniform one */
     int recipes;
