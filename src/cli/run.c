@@ -50,10 +50,11 @@ static qs_status command_text(const run_work *work, char **out) {
     return qs_format_text(
         out,
         "model %s\ndataset %s\nbatch %lld\ncluster %s\nplanner %s\nindicator %s\ntolerance %g\nconfidence %g\nlower-training "
-        "%d\ntrain-limit %lld\ntest-limit %lld\njob %s\n",
+        "%d\n%s%s%strain-limit %lld\ntest-limit %lld\njob %s\n",
         work->job.job.model, work->job.job.dataset, (long long)work->job.job.batch, cluster, work->planner,
         work->options.indicator ? work->options.indicator : "default", work->options.tolerance, work->options.confidence,
-        work->options.lower_training, (long long)work->training_limit, (long long)work->test_limit, job);
+        work->options.lower_training, work->wires ? "wires " : "", work->wires ? work->wires : "", work->wires ? "\n" : "",
+        (long long)work->training_limit, (long long)work->test_limit, job);
 }
 
 /* The first line that differs. */
@@ -99,18 +100,15 @@ static void profile_progress(void *context, const char *what, double fraction) {
 }
 
 static void profile_options(const run_work *work, qs_profile_options *out) {
-    qs_profile_options_default(out);
+    *out = work->profiling;
     profile_options_begin(&work->job, work->here, profile_progress, out);
-    out->repetitions = work->repetitions;
-    out->minutes = work->minutes;
     if (work->fresh) out->taken_days = 0;
-    out->statistics_iterations = work->statistics_iterations;
-    out->conversion_seconds = work->conversion_seconds;
 }
 
 /* What a profile depends on: the job as far as a step depends on it, the cluster, how it is measured, and every rank's device. */
 static uint64_t profile_key(const run_work *work, const char *devices, int64_t bytes) {
-    const double how[] = {work->repetitions, work->minutes, work->statistics_iterations, work->conversion_seconds};
+    const qs_profile_options *asked = &work->profiling;
+    const double how[] = {asked->repetitions, asked->minutes, asked->statistics_iterations, asked->conversion_seconds};
     qs_job job = work->job.job, standard;
     char signature[32];
     qs_job_default(&standard);
@@ -121,6 +119,8 @@ static uint64_t profile_key(const run_work *work, const char *devices, int64_t b
     key = qs_hash(qs_cluster_signature(&work->here->cluster, signature), strlen(signature), key);
     key = qs_hash(qs_graph_signature(work->graph, signature), strlen(signature), key);
     key = qs_hash(how, sizeof how, key);
+    for (int i = 0; i < work->profiling.wires; i++)
+        key = qs_hash(work->profiling.wire[i], strlen(work->profiling.wire[i]), key);
     return qs_hash(devices, (size_t)bytes, key);
 }
 
@@ -224,9 +224,13 @@ static qs_status plan_by_profile(run_work *work) {
     return qs_plan_write(work->path[PLAN_FILE], &work->plan);
 }
 
-/* No device, no other rank: what it takes is in files. */
+/* No device, no other rank: what it takes is in files. From here on the job is on the plan's wire, on all ranks. */
 static qs_status stage_plan(run_work *work) {
-    return qs_comm_agree(work->here->comm, worker_is_first(work->here) ? plan_by_profile(work) : QS_OK);
+    QS_TRY(qs_comm_agree(work->here->comm, worker_is_first(work->here) ? plan_by_profile(work) : QS_OK));
+    if (!work->wires) return QS_OK;
+    if (worker_is_first(work->here)) memcpy(work->job.job.wire, work->plan.job.wire, sizeof work->job.job.wire);
+    work->options.choose_wire = false;
+    return qs_comm_broadcast(work->here->comm, work->job.job.wire, sizeof work->job.job.wire, 0);
 }
 
 /* Steps of one length and of the job's own batch are what can be timed in turn. */
@@ -357,6 +361,7 @@ static void summary_print(const run_work *work, json_t *result, json_t *evaluati
         recipe_counts_text(plan, &plan->class_[c], counts, sizeof counts);
         printf("  %-10s %s: %s%s\n", c ? "" : "plan", plan->class_[c].class_name, counts, recomputed_text(&plan->class_[c]));
     }
+    if (plan->wires > 0) printf("             gradients travel in %s\n", plan->job.wire);
     rounds_print(plan);
     if (plan->classes > 0) printf("  predicted  %s an iteration\n", time_text(plan->class_[0].predicted.iteration_us));
     if (result)
@@ -378,7 +383,8 @@ static qs_status summary_json(const run_work *work, json_t *result, json_t *eval
         json_array_append_new(rounds, json_pack("{s:f,s:f,s:f,s:f,s:b}", "measured_us", round->measured_us, "uniform_us", round->uniform_us,
                                                 "predicted_us", round->predicted_us, "confidence", round->confidence, "kept", round->kept));
     }
-    return json_print(json_pack("{s:s,s:s,s:o,s:o,s:O*,s:O*}", "folder", work->folder, "profile", work->profile_from, "predicted_us",
+    return json_print(json_pack("{s:s,s:s,s:s,s:o,s:o,s:O*,s:O*}", "folder", work->folder, "profile", work->profile_from, "wire",
+                                plan->job.wire, "predicted_us",
                                 json_number(plan->classes > 0 ? plan->class_[0].predicted.iteration_us : NAN), "verification", rounds,
                                 "training", result, "evaluation", evaluation));
 }
@@ -434,13 +440,15 @@ static const option_row option_rows[] = {
     {OPTION(run_work, options.lower_training, "lower-training", NULL,
             "training classes may be lowered too; without --cluster they always may")},
     {OPTION(run_work, rounds, "rounds", "N", "plans that are verified at most, before uniform is taken; 0: none is"), .standard = "3"},
-    {OPTION(run_work, minutes, "minutes", "M", "of the profile, as profile takes it; 0: no limit"),
+    {OPTION(run_work, wires, "wires", "LIST", "that the profile measures, and of which the plan takes one: fp32,bf16,int8"),
+     .usual = "--wire alone"},
+    {OPTION(run_work, profiling.minutes, "minutes", "M", "of the profile, as profile takes it; 0: no limit"),
      .usual = "by the model, 2 at most; with --repetitions 0"},
-    {OPTION(run_work, repetitions, "repetitions", "N", "of the profile: timed steps per measured plan, at least"), .standard = "8",
-     .minimum = 2},
-    {OPTION(run_work, statistics_iterations, "statistics-iterations", "N", "of the profile: iterations behind the statistics"),
+    {OPTION(run_work, profiling.repetitions, "repetitions", "N", "of the profile: timed steps per measured plan, at least"),
+     .standard = "8", .minimum = 2},
+    {OPTION(run_work, profiling.statistics_iterations, "statistics-iterations", "N", "of the profile: iterations behind the statistics"),
      .standard = "50", .minimum = 1},
-    {OPTION(run_work, conversion_seconds, "conversion-seconds", "S", "of the profile: time for all fits of conversions, about"),
+    {OPTION(run_work, profiling.conversion_seconds, "conversion-seconds", "S", "of the profile: time for all fits of conversions, about"),
      .standard = "7"},
     {OPTION(run_work, fresh, "fresh-profile", NULL,
             "measure even if an earlier run of the same job here has kept its profile; take no case of other models")},
@@ -464,7 +472,8 @@ static qs_status work_read(run_work *work, int argc, char **argv, bool *done) {
     int first = 0, stage = 0;
     option_table table = {0};
     qs_plan_options_default(&work->options);
-    work->minutes = -1;
+    qs_profile_options_default(&work->profiling);
+    work->profiling.minutes = -1;
     job_options_start(&work->job);
     worker_options_add(&work->where, "run", &work->job.job, &table);
     work->where.everybody = true;
@@ -472,11 +481,13 @@ static qs_status work_read(run_work *work, int argc, char **argv, bool *done) {
     OPTIONS_ADD(&table, option_rows, work);
     QS_TRY(options_parse(&table, &usage, argc, argv, &first, done));
     if (*done) return QS_OK;
-    if (option_given(&table, "repetitions") && !option_given(&table, "minutes")) work->minutes = 0;
+    if (option_given(&table, "repetitions") && !option_given(&table, "minutes")) work->profiling.minutes = 0;
     while (stage < STAGES && strcmp(stages[stage].name, work->last) != 0)
         stage++;
     if (stage == STAGES) return qs_fail(QS_USAGE, "--until %s: there are profile, plan, verify, train, evaluate", work->last);
-    return job_options_finish(&work->job);
+    work->options.choose_wire = work->wires != NULL;
+    QS_TRY(job_options_finish(&work->job));
+    return profile_wires_read(work->wires, &work->job.job, &work->profiling);
 }
 
 qs_status verb_run(int argc, char **argv) {

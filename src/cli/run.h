@@ -25,10 +25,10 @@ typedef struct run_work {
     job_options job;
     worker_options where;
     qs_plan_options options;
-    const char *planner, *folder, *last;
+    qs_profile_options profiling; /* as asked for; profile_options_begin says the rest */
+    const char *planner, *folder, *last, *wires;
     char *path[FILES];
-    int repetitions, statistics_iterations, rounds;
-    double conversion_seconds, minutes;
+    int rounds;
     int64_t training_limit, test_limit;
     bool json, fresh, accept_noise;
     const worker *here;

@@ -73,6 +73,23 @@ for line in 'profile  *measured' 'plan  *single: ' 'predicted .* an iteration' '
     grep -q "$line" "$work/out" || fail "the summary lacks: $line"
 done
 
+# Of several wires the plan takes one, here on a network by hand, and the run follows it through verification and training.
+# shellcheck disable=SC2086
+launch run --cluster "$folder/cluster.json" $job --wires fp32,bf16,int8 --until profile --out "$work/wires" > "$work/out" 2> "$work/err" ||
+    { cat "$work/err"; fail "a profile of several wires"; }
+jq '.collectives |= map(select(.algorithm == "shared") | del(.pieces, .samples, .spread, .worst_residual)
+    | .us_per_byte = 0.02 * (if .wire == "int8" then 0.251 elif .wire == "bf16" then 0.5 else 1 end))' "$work/wires/profile.json" > "$work/network"
+cp "$work/network" "$work/wires/profile.json"
+for again in 1 2; do
+    # shellcheck disable=SC2086
+    launch run --cluster "$folder/cluster.json" $job --wires fp32,bf16,int8 --out "$work/wires" > "$work/out" 2> "$work/err" ||
+        { cat "$work/err"; fail "on the plan's wire, $again"; }
+    grep -q 'gradients travel in int8' "$work/out" || { cat "$work/out"; fail "the summary does not tell the wire, $again"; }
+done
+jq -e '.job.buckets.wire == "int8"' "$work/wires/training/config.json" > /dev/null || fail "it was trained on another wire"
+# shellcheck disable=SC2086
+refuse 2 'the folder is of another command' run $job --out "$work/wires"
+
 # A training that was stopped behind its first epoch goes on from there.
 longer="--model mlp:width=0.125 --dataset shapes --batch 16 $short --epochs 2"
 # shellcheck disable=SC2086
