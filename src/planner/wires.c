@@ -52,6 +52,11 @@ qs_status qs__plan_choosing_wire(qs_plan_session *session, const qs_cluster *clu
     char why_first[512] = "";
     qs_status first = QS_OK, status = QS_OK;
     int wires = 0, taken = -1;
+    if (!qs_cost_wire_at(session->profile, session->job->algorithm, 1)) { /* nothing to choose */
+        wire = qs_cost_wire_at(session->profile, session->job->algorithm, 0);
+        QS_TRY(qs__session_on_wire(session, wire ? wire : session->job->wire, &session));
+        return qs__plan_recomputing(session, cluster, name, planner, options, out);
+    }
     memset(plan, 0, sizeof plan);
     for (; wires < MOST_WIRES && (wire = qs_cost_wire_at(session->profile, session->job->algorithm, (size_t)wires)); wires++) {
         status = wire_plan(session, cluster, name, planner, options, wire, &plan[wires], &row[wires]);
@@ -65,17 +70,14 @@ qs_status qs__plan_choosing_wire(qs_plan_session *session, const qs_cluster *clu
         if (first == QS_OK) first = status;
     }
     status = QS_OK;
-    if (wires == 0) return qs__plan_recomputing(session, cluster, name, planner, options, out);
     if (taken < 0) QS_GOTO(qs_fail(first, "%s", why_first));
     for (int w = 0; w < wires; w++) {
         const char *why = w == taken ? "taken" : row[w].iteration_us < row[taken].iteration_us ? "tolerance" : "slower";
         if (!row[w].why[0]) snprintf(row[w].why, sizeof row[w].why, "%s", why);
     }
-    if (wires > 1) {
-        QS_GOTO(qs_allocate((size_t)wires, sizeof *plan[taken].wire, &plan[taken].wire));
-        memcpy(plan[taken].wire, row, (size_t)wires * sizeof *row);
-        plan[taken].wires = wires;
-    }
+    QS_GOTO(qs_allocate((size_t)wires, sizeof *plan[taken].wire, &plan[taken].wire));
+    memcpy(plan[taken].wire, row, (size_t)wires * sizeof *row);
+    plan[taken].wires = wires;
     *out = plan[taken];
     plan[taken] = (qs_plan){0};
 done:
