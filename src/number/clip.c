@@ -25,6 +25,7 @@ int qs_clip_choose(const uint64_t error[QS_CLIPS]) {
 
 typedef struct search {
     qs_clip_values of;
+    const qs__kernels *kernels;
     float inverse;                      /* 1/range */
     float up[QS_CLIPS], down[QS_CLIPS]; /* codes of a share of the range, and back */
     atomic_ullong error[QS_CLIPS];
@@ -46,13 +47,6 @@ static void shares_load(const search *task, int64_t begin, int64_t count, float 
     }
 }
 
-/* Nearest-even of less than 2^22: added and taken away again, without a call. */
-static int32_t error_of(float share, float up, float down, float most, float unit) {
-    const float y = share * up, code = (y < most ? y : most) + 0x1.8p23f - 0x1.8p23f;
-    const float off = share - code * down;
-    return (int32_t)(off * off * unit);
-}
-
 static void errors_add(void *context, int64_t begin, int64_t end) {
     search *task = context;
     const float most = (float)task->of.format->max;
@@ -62,20 +56,15 @@ static void errors_add(void *context, int64_t begin, int64_t end) {
     for (int64_t at = begin; at < end; at += PIECE) {
         const int64_t count = end - at < PIECE ? end - at : PIECE;
         shares_load(task, at, count, share, unit);
-        for (int k = 0; k < QS_CLIPS; k++) {
-            const float up = task->up[k], down = task->down[k];
-            int64_t errors = 0;
-            for (int i = 0; i < count; i++)
-                errors += error_of(share[i], up, down, most, unit[i]);
-            sum[k] += (uint64_t)errors;
-        }
+        for (int k = 0; k < QS_CLIPS; k++)
+            sum[k] += (uint64_t)task->kernels->clip_errors(count, share, unit, task->up[k], task->down[k], most);
     }
     for (int k = 0; k < QS_CLIPS; k++)
         atomic_fetch_add_explicit(&task->error[k], sum[k], memory_order_relaxed);
 }
 
 float qs_clip_find(const qs_clip_values *values, float range) {
-    search task = {.of = *values, .inverse = 1.0f / range};
+    search task = {.of = *values, .kernels = qs__kernels_get(), .inverse = 1.0f / range};
     uint64_t error[QS_CLIPS];
     assert(values->format->kind == QS_KIND_INTEGER && !values->format->is_logarithmic);
     if (!isfinite(range) || range < QS_LEAST_CLIPPED) return 1.0f;

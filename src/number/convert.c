@@ -43,16 +43,6 @@ static void run(array_call *call, int64_t count, qs_parallel_body body) {
     }
 }
 
-qs__draws qs__draws_at(qs_random_stream random, uint64_t counter) {
-    uint64_t key = qs_random_key_for(random.key, counter);
-    return (qs__draws){.key_low = (uint32_t)key, .key_high = (uint32_t)(key >> 32), .counter = (uint32_t)counter};
-}
-
-int64_t qs__draws_run(uint64_t counter, int64_t count) {
-    int64_t left = (int64_t)((UINT64_C(1) << 32) - (uint32_t)counter);
-    return count < left ? count : left;
-}
-
 static int whole_bytes(int bits) {
     return bits == 8 || bits == 16 || bits == 32 ? bits / 8 : 0;
 }

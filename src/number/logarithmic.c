@@ -46,15 +46,34 @@ float qs__logarithmic_round(const qs_format *format, qs_rounding rounding, float
     return (float)code_of(format, rounding, rounding == QS_STOCHASTIC ? x * 0x1p16f : x, random >> 16);
 }
 
+/* Values × factors, whose place moves on. */
+static void values_load(qs__factors *factors, int64_t count, bool bfloat, const void *src, float *scaled) {
+    for (int64_t i = 0; i < count; i++) {
+        const float x = bfloat ? qs__float_of((uint32_t)((const uint16_t *)src)[i] << 16) : ((const float *)src)[i];
+        scaled[i] = x * factors->factor[factors->start];
+        if (++factors->start == factors->period) factors->start = 0;
+    }
+}
+
 void qs__logarithmic_quantize(const qs_format *format, qs_rounding rounding, qs_random_stream random, qs__factors factors, int64_t count,
                               bool bfloat, const void *src, int8_t *dst) {
-    int64_t at = factors.start;
-    uint32_t draws = 0;
-    for (int64_t i = 0; i < count; i++) {
-        const uint64_t position = random.first + (uint64_t)i;
-        const float x = bfloat ? qs__float_of((uint32_t)((const uint16_t *)src)[i] << 16) : ((const float *)src)[i];
-        if (rounding == QS_STOCHASTIC && (i == 0 || position % 2 == 0)) draws = qs_random_bits(random.key, position / 2);
-        dst[i] = (int8_t)code_of(format, rounding, x * factors.factor[at], draws >> (position % 2 * 16) & 0xFFFF);
-        if (++at == factors.period) at = 0;
+    const qs__kernels *kernels = qs__kernels_get();
+    const size_t size = bfloat ? sizeof(uint16_t) : sizeof(float);
+    float scaled[QS__POWERS];
+    for (int64_t at = 0; at < count;) {
+        const uint64_t position = random.first + (uint64_t)at;
+        const bool alone = rounding == QS_STOCHASTIC && position % 2 == 1; /* the second half of a draw whose first one is another's */
+        int64_t some = alone ? 1 : count - at < QS__POWERS ? count - at : QS__POWERS;
+        if (rounding == QS_STOCHASTIC && !alone) {
+            const int64_t pairs = qs__draws_run(position / 2, (some + 1) / 2);
+            some = 2 * pairs < some ? 2 * pairs : some;
+        }
+        values_load(&factors, some, bfloat, (const char *)src + (size_t)at * size, scaled);
+        if (rounding == QS_STOCHASTIC && !alone)
+            kernels->quantize_powers(qs__draws_at(random, position / 2), some, (float)format->max * 0x1p16f, scaled, dst + at);
+        else
+            for (int64_t i = 0; i < some; i++)
+                dst[at + i] = (int8_t)code_of(format, rounding, scaled[i], alone ? qs_random_bits(random.key, position / 2) >> 16 : 0);
+        at += some;
     }
 }

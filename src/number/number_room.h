@@ -108,10 +108,18 @@ typedef struct qs__fixed_range {
 } qs__fixed_range;
 
 enum { QS_NUMBER_PIECE = 4096 }; /* elements of one partial sum */
+enum { QS__POWERS = 512 };       /* even */
 
-qs__draws qs__draws_at(qs_random_stream random, uint64_t counter);
+static inline qs__draws qs__draws_at(qs_random_stream random, uint64_t counter) {
+    const uint64_t key = qs_random_key_for(random.key, counter);
+    return (qs__draws){.key_low = (uint32_t)key, .key_high = (uint32_t)(key >> 32), .counter = (uint32_t)counter};
+}
+
 /* How many of `count` draws from `counter` on share the high half of their counters, which is in the key of a kernel's run. */
-int64_t qs__draws_run(uint64_t counter, int64_t count);
+static inline int64_t qs__draws_run(uint64_t counter, int64_t count) {
+    const int64_t left = (int64_t)((UINT64_C(1) << 32) - (uint32_t)counter);
+    return count < left ? count : left;
+}
 
 /* s_g of a channel. */
 float qs__group_step(const qs_shift_codes *codes, int64_t channel);
@@ -155,6 +163,10 @@ typedef struct qs__kernels {
     double (*norm2)(int64_t count, const float *src);
     double (*variance_fixed)(float step, float limit, int64_t count, const float *src);
     double (*variance_float)(const qs__float_plan *plan, int64_t count, const float *src);
+    /* Errors of codes that end at most · down, of shares of a range, each in whole numbers of its unit. */
+    int64_t (*clip_errors)(int64_t count, const float *share, const float *unit, float up, float down, float most);
+    /* At most QS__POWERS codes ±2^k, stochastic, of values × 2^16, as `most` is; element 0 takes the first half of its draw. */
+    void (*quantize_powers)(qs__draws draws, int64_t count, float most, const float *scaled, int8_t *dst);
 } qs__kernels;
 
 extern const qs__kernels qs__kernels_portable, qs__kernels_avx2, qs__kernels_avx512;

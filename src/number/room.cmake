@@ -16,8 +16,6 @@ endif()
 set(QS_NUMBER_VECTOR_SOURCES number/vector/portable.c)
 # -Wno-psabi: vectors wider than the machine's registers are passed to inlined functions only.
 set(vector_options -O3 -fno-math-errno -fno-trapping-math -Wno-psabi)
-# Loops over plain arrays, for the compiler to make vectors of.
-set_source_files_properties(number/clip.c number/logarithmic.c PROPERTIES COMPILE_OPTIONS -O3)
 if(QS_WITH_FUZZING) # of what files say these see values alone; instrumented they take clang many minutes
   list(APPEND vector_options -fno-sanitize=all)
 endif()

@@ -60,9 +60,11 @@ TEST(the_best_is_found) {
                 }
                 for (int threads = 1; threads <= 3; threads += 2) {
                     assert_ok(qs_threads_set(threads));
+                    assert_ok(qs_number_isa_set(isa_names[threads == 1 ? 0 : 1 + f % 2]));
                     ratio[threads / 2] = qs_clip_find(&values, range);
                 }
                 assert_true(ratio[0] == ratio[1]);
+                assert_ok(qs_number_isa_set("all"));
                 expect_best(format, groups, count, src, range, ratio[0]);
                 values.bfloat = true;
                 values.src = bfloats;

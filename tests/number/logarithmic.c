@@ -65,7 +65,9 @@ TEST(arrays_are_single_values) {
         src[i] = value_at(format, i) * 0.2f;
     qs_convert_from_fp32(bf16, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, stream, COUNT, src, bfloats);
     qs_convert_to_fp32(bf16, COUNT, bfloats, wide);
-    for (int grouped = 0; grouped < 2; grouped++) {
+    for (size_t n = 0; n < 2 * COUNT_OF(isa_names); n++) {
+        const bool grouped = n % 2;
+        assert_ok(qs_number_isa_set(isa_names[n / 2]));
         const qs_shift_codes how = {.format = format, .step = step, .group = group};
         if (grouped) {
             qs_shift_quantize(&how, QS_STOCHASTIC, stream, layout, src, codes);
