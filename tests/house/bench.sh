@@ -91,5 +91,15 @@ grep -v '_2"' "$work/rows" | jq -n --arg cases '' --slurpfile breakdowns "$work/
     --slurpfile peaks "$work/peaks" -f "$QS_SOURCE/bench/step_figures.jq" > "$work/figures" || fail "step_figures.jq on one thread"
 holds 'one thread' '.scaling == [] and .missed == ["resnet20 fp32"]'
 
+# Wires on 1000 Mbit/s: a MiB is 262144 values, of 4 bytes in fp32, and packets of 9014 bytes on the way carry 8948 of them.
+echo '{"key": "1", "value": {"fp32": {"median_us": 10000}, "int8": {"median_us": 8000}}}' > "$work/sizes"
+printf '{"key": "%s", "value": {"predicted_us": %s, "measured_us": %s}}\n' fp32 30 40 int8 33 30 > "$work/trained"
+echo '{"job": {"buckets": {"wire": "int8"}}}' > "$work/plan"
+jq -n --argjson rate 1000 --argjson mtu 9000 --slurpfile sizes "$work/sizes" --slurpfile trained "$work/trained" --slurpfile plan "$work/plan" \
+    -f "$QS_SOURCE/bench/wires_network_figures.jq" > "$work/figures" || fail "wires_network_figures.jq"
+holds 'the time that a network needs' '.key == "1000" and .value.taken == "int8" and .value.fastest == "int8" and .value.iteration.fp32.predicted_of_measured == 0.75 and
+    (.value.mib["1"].fp32.network_of_measured - 0.8450482 | fabs < 1e-6) and (.value.mib["1"].int8.network_of_measured - 0.2651091 | fabs < 1e-6) and
+    .value.cpu_binds == ["1 MiB, int8"]'
+
 [ $failures -eq 0 ] || { echo "$failures failed"; exit 1; }
 echo "all as expected"
