@@ -105,14 +105,6 @@ done:
     return status;
 }
 
-/* What balanced plans take was measured behind all else: a pace that changes in between looks like slowing. */
-static double pace_change(const qs_profile *profile) {
-    double change = 0;
-    for (int i = 0; i < profile->classes; i++)
-        change = fmax(change, profile->class_[i].quality.drift);
-    return change;
-}
-
 /* Rank 0: what was measured goes into the profile. */
 static qs_status factor_take(balancing *one, const qs_profile_check *row) {
     qs_balanced plan[PLANS];
@@ -123,10 +115,6 @@ static qs_status factor_take(balancing *one, const qs_profile_check *row) {
     QS_TRY(qs_balance_fit(one->graph, &one->here->cluster, one->profile, one->job, one->plans, plan, &factor, &error));
     qs_log(QS_LOG_INFO, "profile: %d plans of balanced ranks took %+.1f %% of what was predicted: steps beside busy ranks times %.3f",
            one->plans, 100 * error, factor);
-    if (fabs(factor - 1) <= pace_change(one->profile)) {
-        qs_log(QS_LOG_INFO, "profile: that is no more than the machine's pace changed by meanwhile: not taken");
-        return QS_OK;
-    }
     QS_TRY(qs_profile_beside(one->profile, factor, &beside));
     for (int i = 0; i < one->profile->classes; i++) { /* all else is shared */
         qs_class_profile *old = &one->profile->class_[i], *new = &beside.class_[i];

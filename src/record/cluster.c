@@ -289,11 +289,12 @@ static const qs_link *network_between(const qs_cluster *cluster, int a, int b) {
 
 static int ranks_per_host(const qs_cluster *cluster, int index) {
     const qs_link *own = network_between(cluster, index, index);
-    return own ? own->ranks_per_host : cluster->class_[index].count;
+    return own ? own->ranks_per_host : cluster->class_[index].count > 0 ? cluster->class_[index].count : 1;
 }
 
 static int hosts_of(const qs_cluster *cluster, int index) {
-    return (cluster->class_[index].count - 1) / ranks_per_host(cluster, index) + 1;
+    const int per_host = ranks_per_host(cluster, index);
+    return (cluster->class_[index].count + per_host - 1) / per_host;
 }
 
 void qs_cluster_hosts(const qs_cluster *cluster, int *host, int *hosts) {
@@ -303,9 +304,9 @@ void qs_cluster_hosts(const qs_cluster *cluster, int *host, int *hosts) {
          * there already; else on hosts of its own. */
         int first = -1, at = 0;
         for (int e = 0; e < c && first < 0; at += cluster->class_[e++].count) {
-            bool joins = hosts_of(cluster, c) <= hosts_of(cluster, e);
-            for (int other = 0, there = 0; other < c; there += cluster->class_[other++].count)
-                if (host[there] == host[at] && network_between(cluster, other, c)) joins = false;
+            bool joins = cluster->class_[e].count > 0 && hosts_of(cluster, c) <= hosts_of(cluster, e);
+            for (int other = 0, there = 0; joins && other < c; there += cluster->class_[other++].count)
+                if (cluster->class_[other].count > 0 && host[there] == host[at] && network_between(cluster, other, c)) joins = false;
             if (joins) first = host[at];
         }
         if (first < 0) {

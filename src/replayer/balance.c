@@ -157,12 +157,15 @@ done:
 
 qs_status qs_balance_fit(const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job, int plans,
                          const qs_balanced *plan, double *factor, double *error) {
-    double known = 0, off, low = least_factor, high = most_factor;
+    double known = 0, drift = 0, off, low = least_factor, high = most_factor;
     *factor = 1;
     *error = 0;
     if (plans == 0) return QS_OK;
     for (int p = 0; p < plans; p++)
         known += plan[p].confidence * plan[p].confidence / ((double)plans * plans);
+    for (int c = 0; c < profile->classes; c++)
+        drift = fmax(drift, profile->class_[c].quality.drift);
+    known += drift * drift;
     QS_TRY(error_of(graph, cluster, profile, job, plans, plan, 1, &off));
     *error = expm1(off);
     if (fabs(off) <= sqrt(known)) return QS_OK;

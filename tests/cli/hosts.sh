@@ -7,10 +7,8 @@
 # the network was told to be, and what follows from it for four hosts is what four hosts measure.
 here=$(cd "$(dirname "$0")" && pwd)
 skip() { echo "skipped: $1"; exit 77; }
-[ "$(id -u)" = 0 ] || skip "network namespaces need root"
-for tool in ip python3 unshare jq; do command -v $tool > /dev/null || skip "there is no $tool"; done
+for tool in python3 jq; do command -v $tool > /dev/null || skip "there is no $tool"; done
 [ -c /dev/net/tun ] || skip "there is no /dev/net/tun"
-mpirun --version 2> /dev/null | grep -q 'Open MPI' || skip "how ranks are started in namespaces is known for Open MPI only"
 # idle: how much of all cores was idle during a second, in per cent.
 idle() {
     read -r _ a b c d e f g h _ < /proc/stat
@@ -23,50 +21,28 @@ idle() {
 
 # Together 100 kB under way in both directions: less than the windows of TCP, or these would set the pace.
 delay_ms=4 mbit=100 mtu=9000
-prefix=qs$$ network=
+network=
+. "$here/../../tools/hosts.sh"
 cleanup() {
     [ -z "$network" ] || kill "$network" 2> /dev/null
-    for host in 1 2 3 4; do ip netns del $prefix-$host 2> /dev/null; done
+    hosts_end
     rm -rf "$work"
 }
 trap cleanup EXIT
 trap 'exit 1' INT TERM
-ip netns add $prefix-1 2> "$work/err" && ip netns exec $prefix-1 true 2>> "$work/err" || skip "ip netns: $(cat "$work/err")"
+missing=$(hosts_missing)
+[ -z "$missing" ] || skip "$missing"
 
 # ---- The network: one tap a host, all on one switch ----------------------------------------------------------------------------------
-for host in 2 3 4; do ip netns add $prefix-$host || exit 1; done
-python3 "$here/slow-network.py" $delay_ms $mbit $prefix-1 $prefix-2 $prefix-3 $prefix-4 > "$work/network" 2>&1 &
+hosts_make 4 || exit 1
+# shellcheck disable=SC2046
+python3 "$here/slow-network.py" $delay_ms $mbit $(for host in 1 2 3 4; do host_device $host; done) > "$work/network" 2>&1 &
 network=$!
 for _ in $(seq 100); do grep -q ready "$work/network" && break; sleep 0.05; done
 grep -q ready "$work/network" || skip "tap devices: $(cat "$work/network")"
-for host in 1 2 3 4; do
-    ip link set $prefix-$host netns $prefix-$host mtu $mtu || exit 1
-    on="ip -n $prefix-$host"
-    $on addr add 10.99.77.$host/24 dev $prefix-$host && $on link set $prefix-$host up && $on link set lo up || exit 1
-    # Connections that were idle for a while start at the pace that they had.
-    ip netns exec $prefix-$host sh -c 'echo 0 > /proc/sys/net/ipv4/tcp_slow_start_after_idle' 2> /dev/null
-done
+for host in 1 2 3 4; do host_join $host $mtu || exit 1; done
 
 # ---- Ranks -----------------------------------------------------------------------------------------------------------------------------
-# agent ADDRESS COMMAND...: in that host's namespace, under its name.
-cat > "$work/agent" << END
-#!/bin/sh
-host=\${1##*.}
-shift
-exec ip netns exec $prefix-\$host unshare -u sh -c "hostname host-\$host; \$*"
-END
-chmod +x "$work/agent"
-
-# on_hosts N ARGUMENTS...: one rank on each of N hosts; the launcher is on the first.
-on_hosts() {
-    hosts=$1
-    shift
-    seq -f '10.99.77.%g slots=1' "$hosts" > "$work/hostfile"
-    "$work/agent" 10.99.77.1 exec timeout 60 mpirun -n "$hosts" --hostfile "$work/hostfile" --bind-to none \
-        --mca plm_rsh_agent "$work/agent" --mca oob_tcp_if_include 10.99.77.0/24 --mca btl_tcp_if_include 10.99.77.0/24 \
-        --mca btl tcp,self --mca pml ob1 "$@" > "$work/out" 2> "$work/err"
-}
-
 # profile N: one rank on each of N hosts, into profile-N.json.
 profile() {
     cat > "$work/cluster.json" << END
@@ -74,11 +50,11 @@ profile() {
  "classes": {"one": {"role": "training", "backend": "cpu", "count": $1, "formats": ["fp32"]}},
  "links": [{"between": ["one", "one"], "kind": "network"}]}
 END
-    on_hosts "$1" "$QSYNC" profile --cluster "$work/cluster.json" --model mlp --dataset shapes --batch 8 --repetitions 2 \
-        --statistics-iterations 1 --all-reduce ring --out "$work/profile-$1.json" || { cat "$work/out" "$work/err"; fail "profile on $1 hosts"; finish; }
+    on_hosts "$1" 60 "$QSYNC" profile --cluster "$work/cluster.json" --model mlp --dataset shapes --batch 8 --repetitions 2 \
+        --statistics-iterations 1 --all-reduce ring --out "$work/profile-$1.json" > "$work/out" 2> "$work/err" || { cat "$work/out" "$work/err"; fail "profile on $1 hosts"; finish; }
     # The job's own algorithm is enough for a profile; the test wants the other one as well.
-    on_hosts "$1" "$QSYNC" profile --cluster "$work/cluster.json" --model mlp --dataset shapes --batch 8 --repetitions 2 \
-        --statistics-iterations 1 --all-reduce recursive-doubling --out "$work/other.json" || { cat "$work/out" "$work/err"; fail "profile on $1 hosts"; finish; }
+    on_hosts "$1" 60 "$QSYNC" profile --cluster "$work/cluster.json" --model mlp --dataset shapes --batch 8 --repetitions 2 \
+        --statistics-iterations 1 --all-reduce recursive-doubling --out "$work/other.json" > "$work/out" 2> "$work/err" || { cat "$work/out" "$work/err"; fail "profile on $1 hosts"; finish; }
     jq -s '.[0].collectives + .[1].collectives | map(select(.algorithm != "library")) | unique_by(.algorithm, .ranks)' \
         "$work/profile-$1.json" "$work/other.json" > "$work/rows-$1.json"
 }

@@ -52,6 +52,25 @@ TEST(ranks_apart) {
     check(two, all, "012233");  /* four hosts */
 }
 
+/* As where a prediction leaves a class out: it needs no host, and the others are where they were. */
+TEST(classes_without_ranks) {
+    static const char *const links[] = {"", "{\"between\": [\"a\", \"a\"], \"kind\": \"network\", \"ranks_per_host\": 2}"};
+    for (int i = 0; i < 2; i++) {
+        qs_cluster cluster;
+        int host[8], hosts = -1;
+        assert_ok(parse(two, links[i], &cluster));
+        cluster.class_[0].count = 0;
+        qs_cluster_hosts(&cluster, host, &hosts);
+        assert_int_equal(hosts, 1);
+        for (int rank = 0; rank < 4; rank++)
+            assert_int_equal(host[rank], 0);
+        cluster.class_[1].count = 0;
+        qs_cluster_hosts(&cluster, host, &hosts);
+        assert_int_equal(hosts, 0);
+        qs_cluster_release(&cluster);
+    }
+}
+
 /* The round trip keeps what was said. */
 TEST(text_is_canonical) {
     qs_cluster cluster, again;
@@ -80,4 +99,4 @@ TEST(refusals) {
     refuse("{\"between\": [\"a\", \"a\"], \"kind\": \"network\", \"ranks_per_host\": 0}", "links[0].ranks_per_host: 0 is outside");
 }
 
-TEST_MAIN(one_host, classes_apart, ranks_apart, text_is_canonical, refusals)
+TEST_MAIN(one_host, classes_apart, ranks_apart, classes_without_ranks, text_is_canonical, refusals)

@@ -189,23 +189,27 @@ TEST(the_factor_is_found_again) {
     qs_profile_at_pace_release(&fitted);
 }
 
-/* Nothing is changed by less than is known, by more than neighbours explain, or where no rank has a neighbour. */
+/* Nothing is changed by less than is known, by less than the machine's pace changed, by more than neighbours explain, or where no rank has
+ * a neighbour. */
 TEST(without_reason_nothing_changes) {
     static const struct {
-        double times, confidence;
+        double times, confidence, drift;
         bool fitted;
-    } asked[] = {{1.02, 0.001, true}, {1.02, 0.05, false}, {3, 0.001, false}, {0.3, 0.001, false}, {0.98, 0.001, true}, {1, 0, false}};
+    } asked[] = {{1.02, 0.001, 0, true}, {1.02, 0.05, 0, false}, {1.02, 0.001, 0.03, false}, {1.05, 0.001, 0.03, true},
+                 {3, 0.001, 0, false},   {0.3, 0.001, 0, false}, {0.98, 0.001, 0, true},     {1, 0, 0, false}};
     double share, error, factor;
     choose(0, &share);
     const qs_recipe *const *recipe[2] = {chosen[0][0], chosen[0][1]};
     qs_prediction one = predict(&profile, chosen[0]);
     for (size_t i = 0; i < COUNT_OF(asked); i++) {
         const qs_balanced plan = {recipe, one.iteration_us * asked[i].times, asked[i].confidence};
+        profile.class_[1].quality.drift = asked[i].drift;
         assert_ok(qs_balance_fit(graph, &cluster, &profile, &job, 1, &plan, &factor, &error));
         assert_int_equal(factor != 1, asked[i].fitted);
         assert_true(fabs(error - (asked[i].times - 1)) < 1e-9);
         if (asked[i].fitted) assert_int_equal(factor > 1, asked[i].times > 1);
     }
+    profile.class_[1].quality.drift = 0;
     assert_ok(qs_balance_fit(graph, &cluster, &profile, &job, 0, NULL, &factor, &error));
     assert_true(factor == 1 && error == 0);
     qs_prediction_release(&one);

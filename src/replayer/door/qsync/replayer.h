@@ -223,9 +223,9 @@ typedef struct qs_balanced {
 QS_API qs_status qs_balance_choose(const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job,
                                    bool from_end, qs_recipe *low, const qs_recipe **const *recipe, double *share);
 /* By how much longer steps take beside ranks that compute all the while than in the profile's plans: the factor of qs_profile_beside
- * with which the predictions of these plans are right in the geometric mean. 1 where they are as far as measured times are known, or
- * would have to be changed by more than neighbours can explain (beyond 0.8 to 1.6). *error: by how much they were off without it, as a
- * share. */
+ * with which the predictions of these plans are right in the geometric mean. 1 where they are as far as measured times are known (to their
+ * confidence, and to the drift of the machine's pace that the profile states), or would have to be changed by more than neighbours can
+ * explain (beyond 0.8 to 1.6). *error: by how much they were off without it, as a share. */
 QS_API qs_status qs_balance_fit(const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job, int plans,
                                 const qs_balanced *plan, double *factor, double *error);
 
