@@ -57,6 +57,16 @@ static qs_status plan_make(const balancing *one, int which, qs_plan *out) {
     return status;
 }
 
+/* From the first on and from the last on come to the same where few operators are lowered, or all. */
+static bool plans_are_one(const balancing *one) {
+    const size_t all = (size_t)one->here->cluster.classes * (size_t)one->graph->nodes;
+    for (size_t i = 0; i < all; i++) {
+        const qs_recipe *a = one->recipe[0][i], *b = one->recipe[1][i];
+        if (!a != !b || (a && strcmp(a->name, b->name) != 0)) return false;
+    }
+    return true;
+}
+
 static bool has_neighbours(const qs_profile *profile) {
     for (int c = 0; c < profile->classes; c++)
         for (int k = 0; k < profile->class_[c].kernels; k++)
@@ -77,11 +87,8 @@ static qs_status plans_choose(balancing *one) {
         QS_TRY(qs_balance_choose(one->graph, cluster, one->profile, one->job, p == 1, one->low + p * cluster->classes * QS_MAX_FORMATS,
                                  one->row[one->plans], &share));
         if (share < least_share) continue;
+        if (one->plans == 1 && plans_are_one(one)) break;
         QS_TRY(plan_make(one, one->plans, &one->plan[one->plans]));
-        if (one->plans == 1 && qs_plans_alike(&one->plan[0], &one->plan[1])) {
-            qs_plan_release(&one->plan[1]);
-            break;
-        }
         QS_TRY(qs_predict(one->graph, cluster, one->profile, one->job, (const qs_recipe *const *const *)one->row[one->plans], NULL,
                           &prediction));
         iteration_s += prediction.iteration_us * 1e-6;

@@ -104,9 +104,9 @@ qs_status train_result_write(const char *folder, const qs_cluster *cluster, cons
 
 /* ---- Profiles: options, disturbance, statistics (profile.c) --------------------------------------- */
 
-/* What the job and this process's place say of a measurement; rank 0 tells how far it is. */
 /* The wires of a list, "fp32,bf16,int8", that are not the job's own; QS_USAGE for one that its algorithm does not carry. NULL: none. */
 qs_status profile_wires_read(const char *list, const qs_job *job, qs_profile_options *out);
+/* What the job and this process's place say of a measurement; rank 0 tells how far it is. */
 void profile_options_begin(const job_options *job, const worker *here, void (*tell)(void *context, const char *what, double fraction),
                            qs_profile_options *out);
 /* QS_UNSUPPORTED, with the core and what to do, for a profile of cores that others used; what was measured then lies beside the file that

@@ -101,7 +101,7 @@ static const option_row asked_rows[] = {
 static const option_row profiled_rows[] = {
     {OPTION(job_options, model, "model", "NAME", NULL), .field = "model", .usual = "the profile's"},
     {OPTION(job_options, all_reduce, "all-reduce", "NAME", NULL), .field = "buckets.algorithm", .usual = "the profile's"},
-    {OPTION(job_options, wire, "wire", "NAME", NULL), .field = "buckets.wire", .usual = "the profile's; of several, plan chooses: auto"},
+    {OPTION(job_options, wire, "wire", "NAME", NULL), .field = "buckets.wire", .usual = "the profile's"},
 };
 static const option_row step_rows[] = {
     {OPTION(job_options, seed, "seed", "N", NULL), .field = "seed"},

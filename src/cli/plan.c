@@ -202,14 +202,13 @@ static qs_status arguments_agree(const plan_work *work, int plans, const option_
 static const verb_usage usage = {
     .verb = "plan",
     .arguments = "[A B]",
-    .purpose =
-        "Decides which operator gets which precision on which device class. `qsync` starts from the fastest plan that fits the\n"
-        "memory and recovers precision where the gradients gain most, while memory and throughput allow; the other planners are\n"
-        "what it is compared with. Every plan tells what the classes would reach without each of them: all ranks keep their\n"
-        "local batch, so throughput is samples per second, and a class less is a smaller global batch.\n"
-        "Of several wires that the profile has measured it takes the one of the shortest iteration; a less exact one only where that "
-        "saves\nmore than the tolerance.\n"
-        "`demote`, `uniform-fp`, `op` and `op-io` leave operators in fp32 and round their tensors to formats that the class stores.",
+    .purpose = "Decides which operator gets which precision on which device class. `qsync` starts from the fastest plan that fits the\n"
+               "memory and recovers precision where the gradients gain most, while memory and throughput allow; the other planners are\n"
+               "what it is compared with. Every plan tells what the classes would reach without each of them: all ranks keep their\n"
+               "local batch, so throughput is samples per second, and a class less is a smaller global batch.\n"
+               "Of several wires that the profile has measured it takes the one of the shortest iteration (`--wire auto`, which is the\n"
+               "default then); a less exact one only where that saves more than the tolerance.\n"
+               "`demote`, `uniform-fp`, `op` and `op-io` leave operators in fp32 and round their tensors to formats that the class stores.",
     .examples = "  qsync plan --cluster cluster.json --profile profile.json --out plan.json --explain\n"
                 "  qsync plan --cluster cluster.json --profile profile.json --drop-unhelpful --cluster-out rest.json --out plan.json\n"
                 "  qsync plan --cluster cluster.json --profile profile.json --planner demote --ratio 0.8 --out plan.json\n"

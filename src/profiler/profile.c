@@ -231,6 +231,7 @@ static qs_status stages_run(const qs__setting *setting, const qs__mixes *mixes, 
         QS_TRY(qs__alone_measure(setting, found->cases));
         qs__resume_save(found, QS__STAGE_PLANS);
     }
+    setting->shared->pace = found->figures->quality.taken_pace > 0 ? found->figures->quality.taken_pace : 1;
     if (done < QS__STAGE_CONVERSIONS) {
         QS_TRY(qs__conversions_measure(setting, found->cases, mixes->mix[0].arena_bytes, &found->kinds_done, conversions_keep, found,
                                        found->mine->class_));

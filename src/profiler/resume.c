@@ -41,11 +41,12 @@ static qs_status signature_of(const qs__found *found, uint64_t *out) {
     uint64_t checks = 0;
     qs_device_describe(setting->device, &info);
     QS_TRY(checks_hash(options, &checks));
-    QS_TRY(qs_format_text(&text, "%s %s %s %s %s %s %s %d %d %d %d %d %a %a %d %d %zu %" PRIx64,
+    QS_TRY(qs_format_text(&text, "%s %s %s %s %s %s %s %d %d %d %d %d %a %a %a %d %d %zu %" PRIx64,
                           qs_cluster_signature(options->cluster, cluster), qs_job_signature(setting->job, job),
                           qs_graph_signature(setting->graph, graph), info.cpu, info.isa, info.library, __VERSION__, info.threads,
                           options->repetitions, (int)options->context, options->statistics_iterations, options->noise_runs,
-                          options->conversion_seconds, options->minutes, setting->rank, found->cases->count, sizeof(qs_quality), checks));
+                          options->conversion_seconds, options->minutes, options->cache ? options->taken_days : 0, setting->rank,
+                          found->cases->count, sizeof(qs_quality), checks));
     *out = qs_hash(text, strlen(text), 0);
     free(text);
     return QS_OK;

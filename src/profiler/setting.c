@@ -109,6 +109,9 @@ static qs_status options_check(const qs__setting *setting) {
                        options->job->lengths.count);
     if (!(options->minutes >= 0 || options->minutes == -1) || options->minutes > 1e6)
         return qs_fail(QS_USAGE, "%g minutes: at least 0, which is no limit, or -1: by the model", options->minutes);
+    if (!(options->taken_days >= 0 && options->taken_days <= QS_TIMINGS_MOST_DAYS))
+        return qs_fail(QS_USAGE, "cases of the last %g days: from 0, which is none, to %d, for which they are kept", options->taken_days,
+                       QS_TIMINGS_MOST_DAYS);
     if (options->repetitions < 2) return qs_fail(QS_USAGE, "repetitions %d: a median needs at least 2", options->repetitions);
     if (options->statistics_iterations < 0)
         return qs_fail(QS_USAGE, "statistics iterations %d: at least 0", options->statistics_iterations);

@@ -15,6 +15,7 @@ enum { QS__LEAST_STEPS = 6 };
 typedef struct qs__shared {
     char *circumstances; /* NULL: nothing is shared */
     qs_timings known, found;
+    double pace; /* what was taken is multiplied by it, once the steps that tell it were run */
 } qs__shared;
 
 typedef struct qs__setting {

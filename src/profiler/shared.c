@@ -3,7 +3,7 @@
  * operands in the same class on the same machine takes the same time, wherever its cold bytes are the same: so samples are kept as they
  * are, place by place with cold bytes, and join those of a later profile. Its uniform plans are measured anew in any case: what both
  * have tells how the machine's pace has changed, and taken times are multiplied by that. A kind of conversion is fitted over sizes that
- * are no model's, so its fit is taken as it is, where a step holds about as much. */
+ * are no model's, so its fit is taken, where a step holds about as much. */
 #include "shared.h"
 
 #include <inttypes.h>
@@ -29,7 +29,8 @@ static qs_status circumstances_make(const qs__setting *setting, char **out) {
     const qs_cluster *cluster = setting->options->cluster;
     char host[256] = "";
     (void)gethostname(host, sizeof host - 1);
-    QS_TRY(qs_format_text(out, "%s %d of %d, %s", host, qs_comm_local_size(setting->comm), setting->ranks, setting->class_->name));
+    QS_TRY(qs_format_text(out, "%s %d of %d%s, %s", host, qs_comm_local_size(setting->comm), setting->ranks,
+                          setting->options->pinned ? ", pinned" : "", setting->class_->name));
     for (int c = 0; c < cluster->classes; c++) {
         const qs_class *one = &cluster->class_[c];
         char *more = NULL;
@@ -128,7 +129,7 @@ qs_status qs__shared_open(const qs__setting *setting, qs__cases *cases) {
     qs_device_describe(setting->device, &info);
     QS_TRY(circumstances_make(setting, &shared->circumstances));
     if (options->fresh || !(options->taken_days > 0)) return QS_OK;
-    const int64_t since = (int64_t)time(NULL) - (int64_t)(options->taken_days * 86400);
+    const int64_t since = (int64_t)time(NULL) - (int64_t)(options->taken_days * QS_DAY_SECONDS);
     QS_TRY(qs_timings_read(options->cache, &info, shared->circumstances, since, &shared->known));
     for (int i = 0; i < cases->count; i++)
         QS_TRY(entry_find(&shared->known, &cases->entry[i]));
@@ -215,6 +216,8 @@ bool qs__shared_fit(const qs__setting *setting, const qs_case *kind, size_t step
             to < (p > 0 ? (double)piece[-1].to_elements : 1) || to > 0x1p62 || piece->r2 > 1)
             return false;
         piece->to_elements = (int64_t)to;
+        piece->us_per_element *= setting->shared->pace;
+        piece->us *= setting->shared->pace;
     }
     return true;
 }

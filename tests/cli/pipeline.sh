@@ -13,6 +13,11 @@ launch profile --cluster "$folder/cluster.json" $job --repetitions 3 --statistic
     { cat "$work/err"; fail "profile"; }
 jq -e '[.classes[] | .beside // 1] | length == 2 and .[0] == .[1] and all(.[]; . >= 0.8 and . <= 1.6)' "$work/profile.json" > "$work/out" ||
     fail "balanced ranks gave the classes of one host different factors, or one that neighbours cannot explain"
+# Two ranks of one class have as much to do, whatever the machine makes of their times.
+jq '.classes = {weak: (.classes.weak + {count: 2, speed: 1})} | .links = []' "$folder/cluster.json" > "$work/alike.json"
+launch profile --cluster "$work/alike.json" $job --repetitions 2 --statistics-iterations 0 --conversion-seconds 0.1 --out "$work/alike.profile" \
+    > "$work/out" 2> "$work/err" || { cat "$work/err"; fail "profile of ranks that are alike"; }
+grep -q '[12] plans of balanced ranks took' "$work/err" || { cat "$work/err"; fail "no plan of balanced ranks was timed"; }
 "$QSYNC" indicator --profile "$work/profile.json" > "$work/out" || fail "indicator"
 grep -q 'rank stability over 3 iterations' "$work/out" || fail "indicator without stability"
 # What is the same in every iteration has no stability to tell.

@@ -142,7 +142,10 @@ TEST(what_was_taken_stays_as_old_as_it_is) {
     scene_open(&one, "resnet8:width=0.25");
     assert_ok(qs__shared_open(&one.setting, &one.cases));
     assert_int_equal(found_in(&one.cases), kernels_of(&one.cases));
-    measure(&one.cases.entry[0], 1, 0.01);
+    int kernel = 0;
+    while (!one.cases.entry[kernel].as_kernel)
+        kernel++;
+    measure(&one.cases.entry[kernel], 1, 0.01);
     assert_ok(qs__shared_join(&one.setting, &one.cases, &quality));
     qs__shared_keep(&one.setting, &one.cases);
     assert_int_equal(one.shared.found.count, 0);
@@ -234,7 +237,7 @@ TEST(what_is_no_sample_is_measured) {
     }
 }
 
-/* A fit comes back as it was left, where steps hold about as much. */
+/* A fit comes back as it was left, at the pace of now, where steps hold about as much. */
 TEST(fits_are_taken_of_steps_of_their_size) {
     scene one;
     qs_case kind = {0};
@@ -253,11 +256,18 @@ TEST(fits_are_taken_of_steps_of_their_size) {
         size_t bytes;
         bool taken;
     } asked[] = {{8 << 20, true}, {5 << 20, true}, {15 << 20, true}, {3 << 20, false}, {17 << 20, false}};
-    for (size_t i = 0; i < COUNT_OF(asked); i++) {
+    for (size_t i = 0; i < 2 * COUNT_OF(asked); i++) {
         qs_conversion_cost row = {0};
-        assert_int_equal(qs__shared_fit(&one.setting, &kind, asked[i].bytes, &row), asked[i].taken);
-        if (!asked[i].taken) continue;
+        one.shared.pace = i % 2 ? 1.5 : 1; /* of the machine, by kernels that both have */
+        assert_int_equal(qs__shared_fit(&one.setting, &kind, asked[i / 2].bytes, &row), asked[i / 2].taken);
+        if (!asked[i / 2].taken) continue;
         assert_int_equal(row.pieces, 2);
+        for (int p = 0; p < 2; p++) {
+            assert_true(row.piece[p].us == one.shared.pace * left.piece[p].us);
+            assert_true(row.piece[p].us_per_element == one.shared.pace * left.piece[p].us_per_element);
+            row.piece[p].us = left.piece[p].us;
+            row.piece[p].us_per_element = left.piece[p].us_per_element;
+        }
         assert_memory_equal(row.piece, left.piece, 2 * sizeof *row.piece);
     }
     scene_close(&one);

@@ -4,7 +4,7 @@
  * by it leaves less error in what a planner is told than time spent evenly. */
 #include "kit/kit.h"
 #include "../../src/profiler/timing/timing.h"
-#include "../../src/profiler/timing/worth.h"
+#include "../../src/profiler/timing/campaign.h"
 
 enum { CASES = 4, PLANS = 2 };
 
@@ -104,6 +104,43 @@ TEST(a_case_is_listed_once) {
     assert_int_equal(one.rivals.count, 2);
 }
 
+/* As steps.c asks: by the steps that were timed, of plans of one kernel each. */
+TEST(the_noisy_plan_comes_first) {
+    enum { ASKED = 4, TIMED = QS__LEAST_STEPS };
+    qs_schedule schedule = {.steps = 1};
+    qs__cases cases = {.count = ASKED};
+    double step[ASKED][TIMED], value[TIMED], worth[ASKED];
+    int round[TIMED], place = 0, order[ASKED];
+    qs__share share[ASKED];
+    qs__known known[ASKED];
+    qs__case_known case_known[ASKED];
+    qs__plan_run plan[ASKED];
+    qs__samples scratch = {.value = value};
+    qs__campaign all = {.plans = ASKED,
+                        .plan = plan,
+                        .known = known,
+                        .case_known = case_known,
+                        .worth = worth,
+                        .order = order,
+                        .cases = &cases,
+                        .scratch = &scratch};
+    for (int noisy = 0; noisy < ASKED; noisy++) {
+        for (int p = 0; p < ASKED; p++) {
+            for (int i = 0; i < TIMED; i++) {
+                step[p][i] = 100 + i % 2 + (p == noisy ? 5 * i : 0);
+                round[i] = i;
+            }
+            share[p] = (qs__share){.entry = p, .places = 1};
+            known[p] = (qs__known){.shares = 1, .share = &share[p]};
+            plan[p] =
+                (qs__plan_run){.schedule = &schedule, .timed = TIMED, .step = step[p], .round = round, .median_us = 100, .share = &place};
+        }
+        qs__plans_order(&all);
+        assert_int_equal(order[0], noisy);
+        assert_true(worth[noisy] > 2 * worth[(noisy + 1) % ASKED] && worth[(noisy + 1) % ASKED] > 0);
+    }
+}
+
 /* ---- What it is good for ---- */
 
 enum { MANY = 8, ROUNDS = 48, TRIALS = 40, STEPS = 256 };
@@ -163,4 +200,5 @@ TEST(half_widths_are_order_statistics) {
 }
 
 TEST_MAIN(equal_plans_are_worth_the_same, worth_is_what_a_later_plan_is_known_better, errors_costs_and_steps_count,
-          open_orders_count_up_to_twice, a_case_is_listed_once, time_goes_where_errors_are, half_widths_are_order_statistics)
+          open_orders_count_up_to_twice, a_case_is_listed_once, the_noisy_plan_comes_first, time_goes_where_errors_are,
+          half_widths_are_order_statistics)

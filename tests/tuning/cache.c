@@ -5,6 +5,7 @@
 
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "qsync/tuning.h"
@@ -332,21 +333,22 @@ static void timings_are_kept_apart(void **state) {
     (void)state;
     const qs_device_info one = device();
     qs_device_info other = device();
+    const int64_t now = (int64_t)time(NULL);
     qs_timings timings;
     assert_int_equal(timings_found(&one, "here", 0), 0); /* no file yet */
     assert_ok(put(&one, "choice", 3));
     assert_int_equal(timings_found(&one, "here", 0), 0); /* a file that has choices alone */
-    assert_ok(timings_put(&one, "here", "k", 100, "5"));
-    assert_ok(timings_put(&one, "here", "l", 200, "6"));
-    assert_ok(timings_put(&one, "there", "k", 300, "7"));
-    assert_ok(timings_put(&one, "here", "k", 400, "8")); /* replaces the first */
+    assert_ok(timings_put(&one, "here", "k", now + 100, "5"));
+    assert_ok(timings_put(&one, "here", "l", now + 200, "6"));
+    assert_ok(timings_put(&one, "there", "k", now + 300, "7"));
+    assert_ok(timings_put(&one, "here", "k", now + 400, "8")); /* replaces the first */
     assert_int_equal(timings_found(&one, "here", 0), 4);
-    assert_int_equal(timings_found(&one, "here", 300), 2);
+    assert_int_equal(timings_found(&one, "here", now + 300), 2);
     assert_int_equal(timings_found(&one, "there", 0), 2);
     assert_int_equal(timings_found(&one, "nowhere", 0), 0);
     assert_ok(qs_timings_read(file, &one, "here", 0, &timings));
     assert_string_equal(qs_timings_find(&timings, "a", "k")->samples, "8");
-    assert_int_equal(qs_timings_find(&timings, "b", "l")->measured, 200);
+    assert_int_equal(qs_timings_find(&timings, "b", "l")->measured, now + 200);
     assert_null(qs_timings_find(&timings, "b", "m"));
     assert_null(qs_timings_find(&timings, "c", "k"));
     qs_timings_release(&timings);
@@ -354,13 +356,25 @@ static void timings_are_kept_apart(void **state) {
     assert_int_equal(timings_found(&other, "here", 0), 0);
     other = device();
     other.kernels[0] = '\0'; /* which kernels it has is not known */
-    assert_ok(timings_put(&other, "here", "k", 1, "9"));
+    assert_ok(timings_put(&other, "here", "k", now + 1, "9"));
     assert_int_equal(timings_found(&other, "here", 0), 0);
     qs_tuning tuning; /* choices are what they were */
     assert_ok(qs_tuning_read(file, &one, &tuning));
     assert_int_equal(tuning.choices, 3);
     qs_tuning_release(&tuning);
     assert_int_equal(warnings, 0);
+}
+
+/* Whoever writes drops what is too old for anybody. */
+static void old_timings_are_dropped(void **state) {
+    (void)state;
+    const qs_device_info one = device();
+    const int64_t now = (int64_t)time(NULL), year = (int64_t)QS_TIMINGS_MOST_DAYS * QS_DAY_SECONDS;
+    assert_ok(timings_put(&one, "here", "k", now - year - 100, "5"));
+    assert_int_equal(timings_found(&one, "here", 0), 2);
+    assert_ok(timings_put(&one, "there", "k", now - year + 1000, "6"));
+    assert_int_equal(timings_found(&one, "here", 0), 0);
+    assert_int_equal(timings_found(&one, "there", 0), 2);
 }
 
 /* A file that begins with timings takes choices later. */
@@ -381,9 +395,15 @@ static void timings_may_come_first(void **state) {
 #define WITH_FILE(test) cmocka_unit_test_setup_teardown(test, start, end)
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        WITH_FILE(devices_are_kept_apart), WITH_FILE(later_ones_replace),     WITH_FILE(bad_files),
-        WITH_FILE(no_regular_file),        WITH_FILE(many_processes),         WITH_FILE(timings_are_kept_apart),
-        WITH_FILE(timings_may_come_first), cmocka_unit_test(text_round_trip), cmocka_unit_test(places)};
+    const struct CMUnitTest tests[] = {WITH_FILE(devices_are_kept_apart),
+                                       WITH_FILE(later_ones_replace),
+                                       WITH_FILE(bad_files),
+                                       WITH_FILE(no_regular_file),
+                                       WITH_FILE(many_processes),
+                                       WITH_FILE(timings_are_kept_apart),
+                                       WITH_FILE(old_timings_are_dropped),
+                                       WITH_FILE(timings_may_come_first),
+                                       cmocka_unit_test(text_round_trip),
+                                       cmocka_unit_test(places)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,10 +3,10 @@
 #ifndef QSYNC_PROFILER_CAMPAIGN_H
 #define QSYNC_PROFILER_CAMPAIGN_H
 
-#include "timing/timing.h"
-#include "timing/worth.h"
+#include "timing.h"
+#include "worth.h"
 
-enum { QS__ALONE_ROUND = -1 };
+enum { QS__ALONE_ROUND = -1, QS__STEPS_PER_VISIT = 2 };
 
 /* One plan under measurement. */
 typedef struct qs__plan_run {
@@ -19,7 +19,7 @@ typedef struct qs__plan_run {
     double *whole, *data; /* (capacity) microseconds */
     double *waited;       /* (capacity) part of it in which a thread waited for its core */
     double *busy;         /* (capacity) of checks: what kernels took of it */
-    int *round;           /* (capacity) in which it was timed; ALONE_ROUND: while the other ranks waited */
+    int *round;           /* (capacity) in which it was timed; QS__ALONE_ROUND: while the other ranks waited */
     double median_us;     /* of whole steps */
     double confidence;    /* of that median, relative */
     int *share;           /* (schedule steps) of the plan's known cases; -1: no kernel, or a conversion */
@@ -61,9 +61,7 @@ typedef struct qs__campaign {
 /* Which cases every plan has, once all schedules are there. Release with qs__places_end, also after a failure. */
 qs_status qs__places_start(qs__campaign *all);
 void qs__places_end(qs__campaign *all);
-/* What each plan's cases take and how well that is known, by the steps that are there. */
-void qs__places_update(qs__campaign *all);
-/* all->order: those first whose visits are worth most. */
+/* all->order: by the steps that are there, those first whose visits are worth most. */
 void qs__plans_order(qs__campaign *all);
 /* Every plan's places become samples of its cases, its steps figures of the class. */
 qs_status qs__places_keep(qs__campaign *all);

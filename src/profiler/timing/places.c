@@ -68,7 +68,8 @@ void qs__places_end(qs__campaign *all) {
     free(all->order);
 }
 
-void qs__places_update(qs__campaign *all) {
+/* What each plan's cases take and how well that is known, by the steps that are there. */
+static void places_update(qs__campaign *all) {
     double *value = all->scratch->value;
     for (int p = 0; p < all->plans; p++) {
         const qs__plan_run *run = &all->plan[p];
@@ -90,8 +91,10 @@ void qs__places_update(qs__campaign *all) {
 }
 
 void qs__plans_order(qs__campaign *all) {
+    places_update(all);
     for (int p = 0; p < all->plans; p++) {
         all->order[p] = p;
+        all->known[p].more = QS__STEPS_PER_VISIT;
         all->known[p].visit_us = fmax(all->plan[p].median_us, 1e-3);
     }
     qs__worth_find(all->plans, all->known, &all->rivals, all->cases->count, all->case_known, all->worth);
@@ -158,7 +161,7 @@ static qs_status plan_keep(const qs__campaign *all, int plan) {
 }
 
 qs_status qs__places_keep(qs__campaign *all) {
-    qs__places_update(all);
+    places_update(all);
     for (int p = 0; p < all->plans; p++)
         QS_TRY(plan_keep(all, p));
     return QS_OK;

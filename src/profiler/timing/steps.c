@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS_PER_VISIT = 2, MOST_PER_VISIT = 8, CHECK_STEPS = 50, ALONE_VISITS = 2 };
-enum { LEAST_EVEN = QS__LEAST_STEPS / STEPS_PER_VISIT, PART_OF_PLANS = 4 };
+enum { MOST_PER_VISIT = 8, CHECK_STEPS = 50, ALONE_VISITS = 2 };
+enum { LEAST_EVEN = QS__LEAST_STEPS / QS__STEPS_PER_VISIT, PART_OF_PLANS = 4 };
 enum { NO_ROUND = -2 };
 static const double wanted_confidence = 0.01; /* of kernels' times in a step: half the 95 % interval */
 /* What takes so many times its median was disturbed: neighbours of a shared machine slow a core down for tenths of a second. */
@@ -88,7 +88,7 @@ static bool remembers_another(const qs__plan_run *run) {
 static qs_status visit(qs__campaign *all, qs__plan_run *run) {
     const double begin = qs_clock();
     if (remembers_another(run)) QS_TRY(step_run(all, run, false));
-    for (int i = 0; i < STEPS_PER_VISIT || (all->quantum > 0 && qs_clock() - begin < all->quantum); i++)
+    for (int i = 0; i < QS__STEPS_PER_VISIT || (all->quantum > 0 && qs_clock() - begin < all->quantum); i++)
         QS_TRY(step_run(all, run, i < MOST_PER_VISIT));
     return QS_OK;
 }
@@ -245,7 +245,7 @@ static qs_status plan_warm_up(qs__campaign *all, qs__plan_run *run, double *long
     if (all->setting->ranks == 1) return QS_OK;
     const double begin = qs_clock();
     QS_TRY(step_run(all, run, false));
-    *longest = fmax(*longest, (STEPS_PER_VISIT + remembers_another(run)) * (qs_clock() - begin));
+    *longest = fmax(*longest, (QS__STEPS_PER_VISIT + remembers_another(run)) * (qs_clock() - begin));
     return QS_OK;
 }
 
@@ -377,7 +377,7 @@ static qs_status confidences_update(qs__campaign *all) {
 }
 
 static int least_rounds(const qs__setting *setting) {
-    return (setting->options->repetitions + STEPS_PER_VISIT - 1) / STEPS_PER_VISIT;
+    return (setting->options->repetitions + QS__STEPS_PER_VISIT - 1) / QS__STEPS_PER_VISIT;
 }
 
 /* By a plan of the highest precision, which takes longest, on the slowest rank. */
@@ -426,7 +426,6 @@ static qs_status rounds_run(qs__campaign *all) {
         QS_TRY(disturbed_rounds_drop(all));
         medians_update(all);
         QS_TRY(confidences_update(all));
-        if (all->budgeted) qs__places_update(all);
         QS_TRY(rounds_done(all, &done));
     }
     if (all->plans == 0) return QS_OK;
@@ -478,7 +477,7 @@ static qs_status turns_run(qs__campaign *all) {
 
 static qs_status campaign_start(qs__campaign *all, const int *chosen, int count) {
     const qs__setting *setting = all->setting;
-    const int per_visit = setting->ranks > 1 ? MOST_PER_VISIT : STEPS_PER_VISIT;
+    const int per_visit = setting->ranks > 1 ? MOST_PER_VISIT : QS__STEPS_PER_VISIT;
     size_t bytes = 0;
     QS_TRY(checks_lower(all, &bytes));
     for (int i = 0; i < count; i++)
@@ -492,7 +491,7 @@ static qs_status campaign_start(qs__campaign *all, const int *chosen, int count)
         all->even_rounds = setting->options->checks > 0 && least_rounds(setting) > LEAST_EVEN ? least_rounds(setting) : LEAST_EVEN;
         all->most_rounds = all->even_rounds + PART_OF_PLANS * setting->options->repetitions;
     }
-    const int capacity = all->most_rounds * per_visit + ALONE_VISITS * STEPS_PER_VISIT;
+    const int capacity = all->most_rounds * per_visit + ALONE_VISITS * QS__STEPS_PER_VISIT;
     QS_TRY(qs_grow(&all->scratch->value, &all->scratch->capacity, (size_t)capacity * (size_t)count, sizeof *all->scratch->value));
     for (; all->plans < count; all->plans++)
         QS_TRY(plan_start(all, &all->mixes->mix[chosen[all->plans]], capacity, &all->plan[all->plans]));

@@ -34,7 +34,8 @@ static void cases_sum(int plans, const qs__known *plan, int cases, qs__case_know
 /* The chance that the one which seems faster is not, of normal errors: 1/2 where nothing tells them apart. */
 static double wrong_order(const qs__case_known *a, const qs__case_known *b) {
     const double deviation = hypot(a->half_us, b->half_us) / interval;
-    return deviation > 0 ? erfc(fabs(a->us - b->us) / deviation * M_SQRT1_2) / 2 : 0;
+    if (deviation == 0) return a->us == b->us ? 0.5 : 0;
+    return erfc(fabs(a->us - b->us) / deviation * M_SQRT1_2) / 2;
 }
 
 static bool same_pass(const qs__rival *a, const qs__rival *b) {

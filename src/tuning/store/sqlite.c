@@ -6,6 +6,7 @@
 #include <sqlite3.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 enum { APPLICATION = 0x51535459 /* "QSTY" */, LAYOUT = 1, WAIT_MS = 10000 };
 
@@ -22,6 +23,7 @@ static const char find[] = "SELECT case_text, kernel FROM choice WHERE cpu = ?1 
 static const char find_timings[] = "SELECT case_text, kernel, measured, samples FROM timing WHERE cpu = ?1 AND isa = ?2 AND library = ?3"
                                    " AND kernels = ?4 AND threads = ?5 AND circumstances = ?6 AND measured >= ?7"
                                    " ORDER BY case_text, kernel";
+static const char drop_timings[] = "DELETE FROM timing WHERE measured < ?1";
 static const char put_timing[] = "INSERT OR REPLACE INTO timing VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
 static const char put[] = "INSERT OR REPLACE INTO choice VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
 
@@ -233,6 +235,9 @@ static qs_status timings_write(store *one, const qs_device_info *device, const c
     QS_TRY(identity_check(one, &made));
     if (!made) QS_TRY(table_make(one));
     QS_TRY(run(one, make_timings));
+    QS_TRY(prepare(one, drop_timings));
+    sqlite3_bind_int64(one->statement, 1, (int64_t)time(NULL) - (int64_t)QS_TIMINGS_MOST_DAYS * QS_DAY_SECONDS);
+    if (sqlite3_step(one->statement) != SQLITE_DONE) return refuse(one, "cannot write to it");
     QS_TRY(prepare(one, put_timing));
     for (int i = 0; i < timings->count; i++)
         QS_TRY(timing_put(one, device, circumstances, &timings->timing[i]));

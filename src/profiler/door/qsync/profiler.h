@@ -88,8 +88,8 @@ QS_API qs_status qs_profile_measure(const qs_profile_options *options, qs_device
  * steps, in the last taken_days. They count as covered by plans, so a second model of a family measures little more than its uniform
  * plans; those tell at what pace the machine is now, by the median over cases that both have, and taken times are multiplied by that.
  * Fits of conversions are taken of the same batch, where a step holds half to twice as many bytes. `quality` says how many cases were
- * measured and taken, and at which pace. What a profile has measured itself it leaves there, unless others had its cores for more than
- * QS_PROFILE_MOST_FOREIGN of the time. Kernels of other batches and shorter lengths are always measured. */
+ * measured and taken, and at which pace. What a profile has measured itself and not found there it leaves there, unless others had its
+ * cores for more than QS_PROFILE_MOST_FOREIGN of the time. Kernels of other batches and shorter lengths are always measured. */
 
 /* Other batches. With options->batches the profile knows every local batch from the least to the greatest measured one in steps of 1/16 of
  * the job's (`batches` of the record). Kernels and scratch of each are what the device says of its cases, so memory stays exact and

@@ -41,7 +41,8 @@ QS_API qs_status qs_tuning_parse(const char *text, qs_tuning *out);
 
 /* In the same file: what profiles have measured, for those of other models that hold the same cases. Rows are kept apart by all that
  * choices are, by the kernel, and by circumstances: what else their times depend on, as whoever measures puts it. A later measurement
- * replaces an earlier one. What samples are is his business as well. */
+ * replaces an earlier one, and whoever writes drops what is older than QS_TIMINGS_MOST_DAYS. What samples are is his business as well. */
+enum { QS_TIMINGS_MOST_DAYS = 365, QS_DAY_SECONDS = 24 * 60 * 60 };
 typedef struct qs_timing {
     char *case_text, *samples;
     char kernel[64];
