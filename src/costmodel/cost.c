@@ -263,5 +263,5 @@ double qs_cost_data(const qs_class_profile *profile, const qs_samples *samples, 
 double qs_cost_loop(const qs_class_profile *profile, const qs_samples *samples, int64_t batch, qs_start start) {
     const double us = qs_cost_data(profile, samples, batch) + profile->iteration_overhead_us, recorded_us = profile->recorded_loop_us;
     if (start == QS_START_ONE_BY_ONE || recorded_us == 0) return us;
-    return start == QS_START_RECORDED ? recorded_us : fmin(us, recorded_us);
+    return start == QS_START_RECORDED && batch > 0 ? recorded_us : fmin(us, recorded_us);
 }

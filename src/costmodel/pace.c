@@ -32,8 +32,28 @@ static qs_status rows_copy(const qs_class_profile *from, qs_class_profile *to) {
     return QS_OK;
 }
 
-static qs_status class_slow(const qs_class_profile *from, const qs_pace *pace, qs_class_profile *to) {
-    QS_TRY(rows_copy(from, to));
+/* With rows of its own, to be scaled in place. Release with qs_profile_at_pace_release. */
+static qs_status profile_copy(const qs_profile *profile, qs_profile *out) {
+    qs_status status = QS_OK;
+    *out = *profile;
+    out->class_ = NULL;
+    out->collective = NULL;
+    QS_GOTO(qs_allocate((size_t)profile->classes, sizeof *out->class_, &out->class_));
+    for (int i = 0; i < profile->classes; i++) {
+        out->class_[i] = profile->class_[i];
+        out->class_[i].kernel = NULL;
+        out->class_[i].conversion = NULL;
+    }
+    for (int i = 0; i < profile->classes; i++)
+        QS_GOTO(rows_copy(&profile->class_[i], &out->class_[i]));
+    QS_GOTO(qs_allocate((size_t)profile->collectives, sizeof *out->collective, &out->collective));
+    memcpy(out->collective, profile->collective, (size_t)profile->collectives * sizeof *out->collective);
+done:
+    if (status != QS_OK) qs_profile_at_pace_release(out);
+    return status;
+}
+
+static qs_status class_slow(const qs_pace *pace, qs_class_profile *to) {
     for (int i = 0; i < to->kernels; i++)
         QS_TRY(kernel_slow(pace, &to->kernel[i]));
     for (int i = 0; i < to->conversions; i++)
@@ -53,25 +73,15 @@ static void collective_slow(double pace, qs_collective_cost *row) {
 qs_status qs_profile_at_pace(const qs_profile *profile, const qs_cluster *cluster, const qs_pace *pace, qs_profile *out) {
     double slowest = pace[0].all_reduce;
     qs_status status = QS_OK;
-    *out = *profile;
-    out->class_ = NULL;
-    out->collective = NULL;
-    QS_GOTO(qs_allocate((size_t)profile->classes, sizeof *out->class_, &out->class_));
-    QS_GOTO(qs_allocate((size_t)profile->collectives, sizeof *out->collective, &out->collective));
-    for (int i = 0; i < profile->classes; i++) {
-        out->class_[i] = profile->class_[i];
-        out->class_[i].kernel = NULL;
-        out->class_[i].conversion = NULL;
-    }
+    QS_TRY(profile_copy(profile, out));
     for (int i = 0; i < profile->classes; i++) {
         qs_pace own = {1, 1, 1};
         for (int c = 0; c < cluster->classes; c++)
             if (strcmp(cluster->class_[c].name, profile->class_[i].class_name) == 0) own = pace[c];
-        QS_GOTO(class_slow(&profile->class_[i], &own, &out->class_[i]));
+        QS_GOTO(class_slow(&own, &out->class_[i]));
     }
     for (int c = 1; c < cluster->classes; c++)
         if (pace[c].all_reduce < slowest) slowest = pace[c].all_reduce;
-    memcpy(out->collective, profile->collective, (size_t)profile->collectives * sizeof *out->collective);
     for (int i = 0; i < out->collectives; i++)
         collective_slow(slowest, &out->collective[i]);
 done:
@@ -106,25 +116,10 @@ static bool knows_alone(const qs_class_profile *one) {
 }
 
 qs_status qs_profile_beside(const qs_profile *profile, double factor, qs_profile *out) {
-    qs_status status = QS_OK;
-    *out = *profile;
-    out->class_ = NULL;
-    out->collective = NULL;
-    QS_GOTO(qs_allocate((size_t)profile->classes, sizeof *out->class_, &out->class_));
-    QS_GOTO(qs_allocate((size_t)profile->collectives, sizeof *out->collective, &out->collective));
-    memcpy(out->collective, profile->collective, (size_t)profile->collectives * sizeof *out->collective);
-    for (int i = 0; i < profile->classes; i++) {
-        out->class_[i] = profile->class_[i];
-        out->class_[i].kernel = NULL;
-        out->class_[i].conversion = NULL;
-    }
-    for (int i = 0; i < profile->classes; i++) {
-        QS_GOTO(rows_copy(&profile->class_[i], &out->class_[i]));
-        if (knows_alone(&profile->class_[i])) class_beside(factor, &out->class_[i]);
-    }
-done:
-    if (status != QS_OK) qs_profile_at_pace_release(out);
-    return status;
+    QS_TRY(profile_copy(profile, out));
+    for (int i = 0; i < out->classes; i++)
+        if (knows_alone(&out->class_[i])) class_beside(factor, &out->class_[i]);
+    return QS_OK;
 }
 
 void qs_profile_at_pace_release(qs_profile *profile) {

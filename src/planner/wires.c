@@ -7,13 +7,12 @@
 #include "planner_internal.h"
 #include "session.h"
 
-enum { MOST_WIRES = 8 };
-
 /* By how much the iteration is longer than with all-reduces that take no time. */
 static qs_status exposed_find(const qs_plan_session *session, const qs_cluster *cluster, const qs_plan *plan, qs_wire_plan *out) {
     qs_profile free_of_them = *session->profile;
     qs_prediction prediction = {0};
     qs_status status = QS_OK;
+    free_of_them.collective = NULL;
     QS_GOTO(qs_allocate((size_t)session->profile->collectives + 1, sizeof *free_of_them.collective, &free_of_them.collective));
     for (int i = 0; i < free_of_them.collectives; i++) {
         qs_collective_cost *row = &free_of_them.collective[i];
@@ -46,23 +45,27 @@ static qs_status wire_plan(qs_plan_session *session, const qs_cluster *cluster, 
 
 qs_status qs__plan_choosing_wire(qs_plan_session *session, const qs_cluster *cluster, const char *name, qs_planner planner,
                                  const qs_plan_options *options, qs_plan *out) {
-    qs_plan plan[MOST_WIRES];
-    qs_wire_plan row[MOST_WIRES];
+    qs_plan *plan = NULL;
+    qs_wire_plan *row = NULL;
     const char *wire;
     char why_first[512] = "";
     qs_status first = QS_OK, status = QS_OK;
     int wires = 0, taken = -1;
-    if (!qs_cost_wire_at(session->profile, session->job->algorithm, 1)) { /* nothing to choose */
+    while (qs_cost_wire_at(session->profile, session->job->algorithm, (size_t)wires))
+        wires++;
+    if (wires < 2) { /* nothing to choose */
         wire = qs_cost_wire_at(session->profile, session->job->algorithm, 0);
         QS_TRY(qs__session_on_wire(session, wire ? wire : session->job->wire, &session));
         return qs__plan_recomputing(session, cluster, name, planner, options, out);
     }
-    memset(plan, 0, sizeof plan);
-    for (; wires < MOST_WIRES && (wire = qs_cost_wire_at(session->profile, session->job->algorithm, (size_t)wires)); wires++) {
-        status = wire_plan(session, cluster, name, planner, options, wire, &plan[wires], &row[wires]);
-        if (!row[wires].why[0]) QS_GOTO(status);
+    QS_GOTO(qs_allocate((size_t)wires, sizeof *plan, &plan));
+    QS_GOTO(qs_allocate((size_t)wires, sizeof *row, &row));
+    for (int w = 0; w < wires; w++) {
+        wire = qs_cost_wire_at(session->profile, session->job->algorithm, (size_t)w);
+        status = wire_plan(session, cluster, name, planner, options, wire, &plan[w], &row[w]);
+        if (status != QS_OK && !row[w].why[0]) goto done;
         if (status == QS_OK) {
-            if (taken < 0 || row[wires].iteration_us < row[taken].iteration_us * (1 - options->tolerance)) taken = wires;
+            if (taken < 0 || row[w].iteration_us < row[taken].iteration_us * (1 - options->tolerance)) taken = w;
             continue;
         }
         qs_log(QS_LOG_INFO, "no plan on wire %s: %s", wire, qs_message());
@@ -81,7 +84,9 @@ qs_status qs__plan_choosing_wire(qs_plan_session *session, const qs_cluster *clu
     *out = plan[taken];
     plan[taken] = (qs_plan){0};
 done:
-    for (int w = 0; w < MOST_WIRES; w++)
+    for (int w = 0; plan && w < wires; w++)
         qs_plan_release(&plan[w]);
+    free(plan);
+    free(row);
     return status;
 }

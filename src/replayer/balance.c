@@ -16,12 +16,11 @@ enum { HALVINGS = 14 };
 /* ---- Plans ----------------------------------------------------------------------------------------------------------------------- */
 
 typedef struct balancing {
-    const qs_graph *graph;
     const qs_cluster *cluster;
     qs_predictor *predictor;
     int adjustable;
-    int *node; /* (adjustable) in the order in which they are lowered */
-    const qs_recipe ***recipe;
+    int *node;                       /* (adjustable) in the order in which they are lowered */
+    const qs_recipe **const *recipe; /* (classes × nodes) the caller's */
 } balancing;
 
 static bool may_be_lowered(const qs_cluster *cluster, int c) {
@@ -36,22 +35,15 @@ static void class_lower(const balancing *one, int c, int operators, const qs_rec
 
 /* What a rank of each class computes in an iteration. */
 static qs_status work_ask(balancing *one, double *work_us) {
-    const qs_recipe *const **asked = NULL;
     qs_prediction prediction = {0};
-    qs_status status = QS_OK;
-    QS_GOTO(qs_allocate((size_t)one->cluster->classes, sizeof *asked, &asked));
-    for (int c = 0; c < one->cluster->classes; c++)
-        asked[c] = (const qs_recipe *const *)one->recipe[c];
-    QS_GOTO(qs_predictor_ask(one->predictor, asked, NULL, &prediction));
+    QS_TRY(qs_predictor_ask(one->predictor, (const qs_recipe *const *const *)one->recipe, NULL, &prediction));
     for (int c = 0; c < one->cluster->classes; c++)
         work_us[c] = prediction.class_[c].compute_us - prediction.class_[c].phases.communication_us;
-done:
     qs_prediction_release(&prediction);
-    free(asked);
-    return status;
+    return QS_OK;
 }
 
-/* The recipe in which all operators of a class take the least time; NULL: fp32. */
+/* The recipe in which all operators of a class take the least time. */
 static qs_status fastest_find(balancing *one, int c, qs_recipe *recipe, const qs_recipe **best, double *work_us) {
     int recipes;
     double least = INFINITY;
@@ -108,16 +100,13 @@ done:
 
 qs_status qs_balance_choose(const qs_graph *graph, const qs_cluster *cluster, const qs_profile *profile, const qs_job *job, bool from_end,
                             qs_recipe *low, const qs_recipe **const *recipe, double *share) {
-    balancing one = {.graph = graph, .cluster = cluster};
+    balancing one = {.cluster = cluster, .recipe = recipe};
     double *work_us = NULL;
     qs_status status = QS_OK;
     QS_GOTO(qs_allocate((size_t)graph->nodes, sizeof *one.node, &one.node));
     QS_GOTO(qs_allocate((size_t)cluster->classes, sizeof *work_us, &work_us));
-    QS_GOTO(qs_allocate((size_t)cluster->classes, sizeof *one.recipe, &one.recipe));
-    for (int c = 0; c < cluster->classes; c++) {
-        one.recipe[c] = recipe[c];
+    for (int c = 0; c < cluster->classes; c++)
         memset(recipe[c], 0, (size_t)graph->nodes * sizeof *recipe[c]);
-    }
     for (int n = graph->samples.inputs; n < graph->nodes; n++)
         if (graph->node[n].op->kind == QS_ADJUSTABLE) one.node[one.adjustable++] = n;
     for (int i = 0; from_end && i < one.adjustable / 2; i++) {
@@ -130,7 +119,6 @@ qs_status qs_balance_choose(const qs_graph *graph, const qs_cluster *cluster, co
 done:
     qs_predictor_release(one.predictor);
     free(one.node);
-    free(one.recipe);
     free(work_us);
     return status;
 }

@@ -213,12 +213,11 @@ static qs_status ranks_replay(const qs__predictor *one, char **trace, qs_predict
     for (int r = 0; r < one->ranks; r++) {
         const int c = qs_cluster_class_of(one->cluster, r);
         const class_work *work = &one->work[c];
-        const double beside_us = work->recorded ? work->profile->recorded_loop_us : 0;
+        const qs_start start = work->recorded ? QS_START_RECORDED : QS_START_ONE_BY_ONE;
         rank[r] = (qs_replay_rank){.class_name = one->cluster->class_[c].name,
                                    .schedule = work->schedule,
                                    .step_us = work->us,
-                                   .data_us = beside_us > 0 ? beside_us : qs_cost_data(work->profile, &one->graph->samples, work->batch),
-                                   .overhead_us = beside_us > 0 ? 0 : work->profile->iteration_overhead_us,
+                                   .data_us = qs_cost_loop(work->profile, &one->graph->samples, work->batch, start),
                                    .step_alone_us = work->knows_alone ? work->alone_us : NULL,
                                    .host = one->host[r],
                                    .slow = one->slow[r],

@@ -24,7 +24,7 @@ typedef struct grouping {
 
 static bool is_alike(const qs_replay_rank *a, const qs_replay_rank *b) {
     return a->schedule == b->schedule && a->step_us == b->step_us && a->step_alone_us == b->step_alone_us && a->data_us == b->data_us &&
-           a->overhead_us == b->overhead_us && a->slow == b->slow && a->jitter == b->jitter && a->class_name == b->class_name;
+           a->slow == b->slow && a->jitter == b->jitter && a->class_name == b->class_name;
 }
 
 static qs_status kinds_find(const qs_replay_case *in, grouping *all) {
@@ -293,10 +293,10 @@ static qs_status replay_start(qs__replay *one) {
         qs__actor *actor = &one->actor[a];
         const qs_replay_rank *what = actor->what;
         actor->step = -1;
-        work_begin(one, actor, what->data_us + what->overhead_us);
+        work_begin(one, actor, what->data_us);
         if (!one->noisy) continue;
         /* Noise of a whole step is spread over its busy time. */
-        double busy = what->data_us + what->overhead_us;
+        double busy = what->data_us;
         for (int s = 0; s < what->schedule->steps; s++)
             busy += what->step_us[s] * (what->slow > 0 ? what->slow : 1);
         actor->rate = what->jitter * what->jitter * busy;

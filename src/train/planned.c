@@ -25,19 +25,13 @@ qs_status qs__recipes_to_nearest(const qs_graph *graph, const qs_recipe *const *
     return QS_OK;
 }
 
-/* In the arena of training, in smaller pieces where a batch is too large for it. QS_INFEASIBLE: there is no room for one sample. */
+/* QS_INFEASIBLE: there is no room for one sample. */
 static qs_status planned_lower(const qs__setting *setting, const qs__plans *plans, const qs_recipe *const *recipe, int length,
                                qs__program *out) {
-    const qs__present *present = &plans->present;
     const qs__formats formats = {.recipe = recipe, .half = qs_class_half(setting->class_)};
     const qs__kernels kernels = {.device = setting->device};
-    for (int64_t batch = qs__lowered_batch(setting, present); batch > 0; batch /= 2) {
-        qs__program_release(out);
-        QS_TRY(qs__program_lower(setting->lengths.graph[length], setting->job, &formats, QS_MODE_EVALUATION, batch, &kernels, out));
-        QS_TRY(qs__persistent_compare(qs__main(present)->schedule, out->schedule));
-        if (out->schedule->arena_bytes <= present->arena_bytes)
-            return qs_executor_create(out->schedule, setting->device, setting->comm, plans->memory, &out->executor);
-    }
+    QS_TRY(qs__evaluation_lower(setting, &plans->present, length, &formats, &kernels, out));
+    if (out->schedule) return qs_executor_create(out->schedule, setting->device, setting->comm, plans->memory, &out->executor);
     return qs_fail(QS_INFEASIBLE, "class %s: not one sample fits the memory of training in the plan's forward formats",
                    setting->class_->name);
 }
@@ -57,7 +51,11 @@ qs_status qs__planned_evaluation(const qs__setting *setting, qs__plans *plans, q
     status = qs__recipes_to_nearest(setting->graph, present->recipe, &recipe);
     for (int k = 0; status == QS_OK && k < present->lengths; k++)
         status = planned_lower(setting, plans, recipe, k, &at[k].evaluation);
-    if (status == QS_INFEASIBLE) refused = 1, status = QS_OK;
+    if (status == QS_INFEASIBLE) {
+        qs_log(QS_LOG_WARNING, "no test part in the plan's arithmetic: %s", qs_message());
+        refused = 1;
+        status = QS_OK;
+    }
     QS_GOTO(qs_comm_agree(setting->comm, status));
     QS_GOTO(qs_comm_max(setting->comm, &refused, 1));
     if (refused == 0) status = qs__evaluation_run(at, &setting->test, &plans->test_sharding, setting->comm, NULL, out);

@@ -120,18 +120,24 @@ static qs_status partial_lower(const qs__setting *setting, const qs_sharding *sh
     return qs__persistent_compare(qs__main(present)->schedule, partial->schedule);
 }
 
-/* Evaluation is fp32 whatever the plan; it works in smaller pieces where fp32 activations would not fit in the plan's memory. */
-static qs_status evaluation_lower(const qs__setting *setting, qs__present *present, int length) {
-    const qs__formats plain = {.half = qs_format_of("fp32")};
-    const qs__kernels kernels = {setting->device, present->class_plan};
-    const qs_graph *graph = setting->lengths.graph[length];
-    qs__program *out = &present->at[length].evaluation;
+qs_status qs__evaluation_lower(const qs__setting *setting, const qs__present *present, int length, const qs__formats *formats,
+                               const qs__kernels *kernels, qs__program *out) {
     for (int64_t batch = qs__lowered_batch(setting, present); batch > 0; batch /= 2) {
-        QS_TRY(qs__program_lower(graph, setting->job, &plain, QS_MODE_EVALUATION, batch, &kernels, out));
+        QS_TRY(qs__program_lower(setting->lengths.graph[length], setting->job, formats, QS_MODE_EVALUATION, batch, kernels, out));
         QS_TRY(qs__persistent_compare(qs__main(present)->schedule, out->schedule));
         if (out->schedule->arena_bytes <= present->arena_bytes) return QS_OK;
         qs__program_release(out);
     }
+    return QS_OK;
+}
+
+/* Evaluation is fp32 whatever the plan. */
+static qs_status plain_lower(const qs__setting *setting, qs__present *present, int length) {
+    const qs__formats plain = {.half = qs_format_of("fp32")};
+    const qs__kernels kernels = {setting->device, present->class_plan};
+    qs__program *out = &present->at[length].evaluation;
+    QS_TRY(qs__evaluation_lower(setting, present, length, &plain, &kernels, out));
+    if (out->schedule) return QS_OK;
     return qs_fail(QS_INFEASIBLE,
                    "class %s: not even one sample can be evaluated in fp32 within the %zu bytes of training; a larger batch, "
                    "or a plan in wider formats, reserves more",
@@ -149,7 +155,7 @@ static qs_status present_lower(const qs__setting *setting, const qs_sharding *sh
     }
     for (int k = 0; k < present->lengths; k++) {
         QS_TRY(partial_lower(setting, sharding, present, k));
-        if (setting->options->test_limit >= 0) QS_TRY(evaluation_lower(setting, present, k));
+        if (setting->options->test_limit >= 0) QS_TRY(plain_lower(setting, present, k));
     }
     return QS_OK;
 }

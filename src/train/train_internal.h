@@ -245,6 +245,10 @@ qs_status qs__plan_choose(const qs__setting *setting, qs__present *present);
 qs_status qs__plan_deal(const qs__setting *setting, qs__present *present, int64_t *global_batch);
 /* The batch that this rank's programs are lowered at: the job's where it is idle, and may take samples again. */
 int64_t qs__lowered_batch(const qs__setting *setting, const qs__present *present);
+/* The evaluation of a length in the arena of training, in smaller pieces where a batch is too large for it. out->schedule NULL: there is no
+ * room for one sample. */
+qs_status qs__evaluation_lower(const qs__setting *setting, const qs__present *present, int length, const qs__formats *formats,
+                               const qs__kernels *kernels, qs__program *out);
 /* Programs in the arena, which is reserved; weights are not there yet. */
 qs_status qs__plans_start(const qs__setting *setting, qs__plans *plans);
 /* The clock beside steps from `step` on. */
@@ -370,9 +374,9 @@ qs_status qs__metrics_interval(const qs__setting *setting, int64_t epoch, const 
 /* test: NULL without evaluation. */
 qs_status qs__metrics_epoch(const qs__setting *setting, int64_t epoch, const qs__counters *counters, const qs__sums *training,
                             const qs_evaluation *test, uint64_t weights);
-/* Of the weights of a node. */
 /* What the run ends with, where it was evaluated in the plan's arithmetic. */
 qs_status qs__metrics_planned(const qs__setting *setting, const qs__counters *counters, const qs_evaluation *planned);
+/* Of the weights of a node. */
 qs_status qs__metrics_gradient(const qs__setting *setting, int64_t epoch, int64_t step, int node, double variance);
 qs_status qs__metrics_norm_gap(const qs__setting *setting, int64_t epoch, int64_t step, const qs__norm_gap_summary *summary);
 /* Behind a switch to `plan`: `figures` of all ranks. */

@@ -319,6 +319,7 @@ TEST(loops_beside_recordings_are_their_own) {
         assert_true(qs_cost_loop(one, &graph->samples, 4, QS_START_ONE_BY_ONE) == us);
         assert_true(qs_cost_loop(one, &graph->samples, 4, QS_START_RECORDED) == (known ? one->recorded_loop_us : us));
         assert_true(qs_cost_loop(one, &graph->samples, 4, QS_START_FASTER) == (known == 1 ? us / 4 : us));
+        assert_true(qs_cost_loop(one, &graph->samples, 0, QS_START_RECORDED) == fmin(one->iteration_overhead_us, known == 1 ? us / 4 : us));
     }
     one->recorded_loop_us = 0;
 }

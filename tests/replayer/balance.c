@@ -118,8 +118,7 @@ static double iterations_mean(const qs_recipe **const *recipe, double *standard_
                                    .schedule = schedule[c],
                                    .step_us = drawn[c],
                                    .step_alone_us = drawn_alone[c],
-                                   .data_us = qs_cost_data(&truth.class_[c], &graph->samples, job.batch),
-                                   .overhead_us = truth.class_[c].iteration_overhead_us};
+                                   .data_us = qs_cost_loop(&truth.class_[c], &graph->samples, job.batch, QS_START_ONE_BY_ONE)};
     }
     for (uint64_t t = 0; t < TRIALS; t++) {
         qs_replay_result result;

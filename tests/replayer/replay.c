@@ -27,8 +27,7 @@ static ranks ranks_draw(uint64_t seed, bool scaling) {
         const uint64_t key = qs_random_key(seed, (uint64_t)r, 0, 0);
         for (int s = 0; s < all.schedule[r]->steps; s++)
             if (all.schedule[r]->step[s].kind == QS_STEP_KERNEL) all.us[r][s] = 30 * (double)qs_random_uniform(key, (uint64_t)s);
-        all.rank[r].data_us = 5.0 * r;
-        all.rank[r].overhead_us = 2;
+        all.rank[r].data_us = 5.0 * r + 2;
     }
     return all;
 }
@@ -36,7 +35,7 @@ static ranks ranks_draw(uint64_t seed, bool scaling) {
 /* What eqs. (4.6) and (4.7) ask of a rank: when each bucket is ready, how long its part of the update takes, when compute ends. */
 static void device_fill(const qs_replay_rank *rank, double ready[], double duration[], double optimizer[], qs_replay_device *out) {
     const qs_schedule *schedule = rank->schedule;
-    double now = rank->data_us + rank->overhead_us, share;
+    double now = rank->data_us, share;
     int bucket = -1;
     assert_in_range(schedule->buckets, 1, MOST_BUCKETS);
     for (int b = 0; b < schedule->buckets; b++) {
@@ -85,7 +84,7 @@ TEST(time_adds_up) {
     assert_int_equal(result.events, 0);
     assert_int_equal(result.ranks, RANKS);
     for (int r = 0; r < RANKS; r++) {
-        double busy = all.rank[r].data_us + all.rank[r].overhead_us;
+        double busy = all.rank[r].data_us;
         for (int s = 0; s < all.schedule[r]->steps; s++)
             busy += all.us[r][s];
         near(result.compute_us[r], busy);

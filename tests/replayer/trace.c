@@ -101,8 +101,8 @@ static int setup(void **state) {
         us[r] = calloc((size_t)schedule[r]->steps, sizeof(double));
         for (int s = 0; s < schedule[r]->steps; s++)
             if (schedule[r]->step[s].kind == QS_STEP_KERNEL) us[r][s] = 1 + s % 7 + r;
-        rank[r] = (qs_replay_rank){
-            .class_name = r ? "weak" : "strong", .schedule = schedule[r], .step_us = us[r], .data_us = 9, .overhead_us = 2, .jitter = 0.02};
+        rank[r] =
+            (qs_replay_rank){.class_name = r ? "weak" : "strong", .schedule = schedule[r], .step_us = us[r], .data_us = 11, .jitter = 0.02};
         if (r == 0) rank[r].graph = graph;
     }
     for (int b = 0; b < schedule[0]->buckets; b++)

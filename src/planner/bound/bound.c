@@ -21,7 +21,8 @@ enum {
     STEPS_OF_PART = 12,
     SMALL = 40 /* nodes */
 };
-static const double most_rise = 1;   /* of prices, in search of a minimum within the limits */
+/* Of prices, in search of a minimum within the limits. */
+static const double least_rise = 0.02, most_rise = 1;
 static const double shortest = 1e-3; /* length factor at which the search ends */
 static const double rounding = 1e-9; /* sums in other orders than the prediction's */
 static const double close_enough = 1e-7;
@@ -176,17 +177,26 @@ static bool use_is_within(const qs__bound *one) {
 }
 
 qs_status qs__bound_recipes(qs__bound *one, int *recipe) {
-    double least, factor = 1;
-    for (double more = 0.01; more < most_rise; more *= 2, factor = 1 + more) {
-        one->trial.total = factor * one->price.total;
+    const size_t nodes = (size_t)one->relaxation.graph->nodes;
+    int *raised = NULL;
+    double least;
+    qs_status status = QS_OK;
+    QS_GOTO(qs_allocate(nodes, sizeof *raised, &raised));
+    QS_GOTO(qs__relax_minimize(one->minimum, &one->price, &least, &one->use, recipe));
+    bool within = use_is_within(one);
+    for (double more = least_rise; !within && more < most_rise; more *= 2) {
+        one->trial.total = (1 + more) * one->price.total;
         for (int b = 0; b < one->relaxation.buckets; b++)
-            one->trial.bucket[b] = factor * one->price.bucket[b];
-        for (int n = 0; n < one->relaxation.graph->nodes; n++)
-            one->trial.moment[n] = factor * one->price.moment[n];
-        QS_TRY(qs__relax_minimize(one->minimum, &one->trial, &least, &one->use, recipe));
-        if (use_is_within(one)) return QS_OK;
+            one->trial.bucket[b] = (1 + more) * one->price.bucket[b];
+        for (size_t n = 0; n < nodes; n++)
+            one->trial.moment[n] = (1 + more) * one->price.moment[n];
+        QS_GOTO(qs__relax_minimize(one->minimum, &one->trial, &least, &one->use, raised));
+        within = use_is_within(one);
+        if (within) memcpy(recipe, raised, nodes * sizeof *recipe);
     }
-    return qs__relax_minimize(one->minimum, &one->price, &least, &one->use, recipe);
+done:
+    free(raised);
+    return status;
 }
 
 int qs__bound_minima(const qs__bound *one) {

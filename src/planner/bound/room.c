@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* How long ranks of a class may compute beside the others of their host (docs/method.md §5.4). Times are of work beside busy ranks. A class
  * whose recipes are given is late the more, the longer this one keeps its host busy; and this one gains at most what it computes while they
- * wait. Busy it is without a break until it has done its work before the update, and the update of all buckets that are summed by then. */
+ * wait. Busy it is without a break until it has done its work before the update, and the update of all buckets that are summed when it gets to
+ * them. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -86,17 +87,39 @@ qs_status qs__relax_has_neighbours(const qs_candidate *candidate, int class_inde
     return status;
 }
 
-/* The most work before the update, if with the update of the buckets that are summed by then it may take room_us. Known where only this
- * class is not given, and nothing but the others' steps decides when they are ready. */
-static double work_room(const qs__relaxation *one, double room_us, const double *ready_us) {
-    double most_us = 0, updates_us = 0, summed_us = 0;
-    for (int b = 0; b <= one->buckets; b++) {
-        const double before_us = summed_us; /* up to here the next bucket is not summed */
-        summed_us = b < one->buckets ? fmax(summed_us, ready_us[b]) + one->bucket[b].reduce_us : INFINITY;
-        if (room_us - updates_us >= before_us) most_us = fmin(room_us - updates_us, summed_us);
-        if (b < one->buckets) updates_us += one->bucket[b].update_us;
+/* The least that the class computes in the backward parts of the nodes before each: that comes behind them. */
+static qs_status behind_find(const qs__relaxation *one, double **behind_us) {
+    double sum = 0;
+    QS_TRY(qs_allocate((size_t)one->graph->nodes, sizeof **behind_us, behind_us));
+    for (int n = 0; n < one->graph->nodes; n++) {
+        double least = INFINITY;
+        for (int cell = 0; cell < one->cells; cell++)
+            if (one->allowed[n] >> cell / one->formats % one->class_->recipes & 1)
+                least = fmin(least, one->backward_us[(size_t)n * (size_t)one->cells + (size_t)cell]);
+        (*behind_us)[n] = sum;
+        if (isfinite(least)) sum += least;
     }
-    return most_us;
+    return QS_OK;
+}
+
+/* The most work before the update, if with the update of the buckets that are summed when their turn comes it may take room_us. A bucket's
+ * sum waits for the others' parts, there by ready_us, and for this class's own: there before its work is done, by at least what is behind.
+ * Known where only this class is not given, and nothing but the others' steps decides when they are ready. */
+static double work_room(const qs__relaxation *one, double room_us, const double *ready_us, const double *behind_us) {
+    double most_us = 0, updates_us = 0, summed_us = 0, from_us = 0;
+    double late_us = -INFINITY; /* how long behind its own work the sum ends at the latest, if the others were ready at once */
+    for (int b = 0;; b++) {
+        double next_us = INFINITY; /* with so much work this bucket is summed, too; INFINITY: not for certain with any */
+        if (b < one->buckets) {
+            summed_us = fmax(summed_us, ready_us[b]) + one->bucket[b].reduce_us;
+            late_us = fmax(late_us, -behind_us[one->bucket[b].node]) + one->bucket[b].reduce_us;
+            if (late_us <= updates_us) next_us = fmax(from_us, summed_us - updates_us);
+        }
+        if (room_us - updates_us >= from_us) most_us = fmin(room_us - updates_us, next_us);
+        if (isinf(next_us)) return most_us;
+        updates_us += one->bucket[b].update_us;
+        from_us = next_us;
+    }
 }
 
 static bool is_alone_open(const qs__relaxation *one) {
@@ -104,7 +127,8 @@ static bool is_alone_open(const qs__relaxation *one) {
     for (int c = 0; c < candidate->cluster->classes; c++) {
         const qs_class *class_ = &candidate->cluster->class_[c];
         if (class_->count > 0 && qs_profile_class(candidate->profile, class_->name)->jitter > 0) return false;
-        if (c != one->class_index && class_->count > 0 && qs__class_is_lowered(candidate, c)) return false;
+        if (c != one->class_index && class_->count > 0 && (qs__class_is_lowered(candidate, c) || qs__candidate_slow(candidate, c) > 1))
+            return false;
     }
     for (int b = 0; b < one->buckets; b++)
         if (one->bucket[b].cpu_share > 0) return false;
@@ -120,7 +144,7 @@ qs_status qs__relax_rooms(const qs__relaxation *one, double limit_us, qs__relax_
     const double gain = qs_cost_most_speed(profile) - 1;
     qs_host_slowdown hosts = {0};
     neighbour *all = NULL;
-    double *ready_us = NULL;
+    double *ready_us = NULL, *behind_us = NULL;
     bool known = true; /* when all neighbours are ready for each bucket */
     double room_us = limit_us, idle = 0, idle_in_room = 0;
     qs_status status = QS_OK;
@@ -151,13 +175,16 @@ qs_status qs__relax_rooms(const qs__relaxation *one, double limit_us, qs__relax_
     }
     out->limit_us = limit_us + gain * idle;
     const double slow = qs__candidate_slow(candidate, own);
-    if (known && idle_in_room * gain == 0 && ranks_of(here, classes) == qs_cluster_ranks(candidate->cluster) && is_alone_open(one))
-        room_us = fmin(room_us, work_room(one, room_us, ready_us));
+    if (known && idle_in_room * gain == 0 && ranks_of(here, classes) == qs_cluster_ranks(candidate->cluster) && is_alone_open(one)) {
+        QS_GOTO(behind_find(one, &behind_us));
+        room_us = fmin(room_us, work_room(one, room_us, ready_us, behind_us));
+    }
     out->total_us = fmin(out->limit_us, room_us + gain * idle_in_room + one->fixed_us - one->begin_us);
     if (slow > 1) out->total_us = one->begin_us + (out->total_us - one->begin_us) / slow;
 done:
     qs_host_slowdown_release(&hosts);
     free(all);
     free(ready_us);
+    free(behind_us);
     return status;
 }

@@ -277,12 +277,10 @@ static qs_status fixed_find(sweep *one) {
     qs__relaxation *relax = one->out;
     const qs_draft_step *step = NULL;
     const int steps = qs_schedule_draft_steps(one->schedule, 2 * relax->graph->nodes, &step);
-    const double samples = (double)relax->candidate->batch[relax->class_index];
+    const int64_t batch = relax->candidate->batch[relax->class_index];
     qs__relax_bucket *bucket = NULL;
     double update = 0;
-    relax->begin_us =
-        fmin(one->profile->data_us_per_sample * samples + one->profile->iteration_overhead_us,
-             qs_cost_loop(one->profile, &relax->graph->samples, relax->candidate->batch[relax->class_index], QS_START_FASTER));
+    relax->begin_us = qs_cost_loop(one->profile, &relax->graph->samples, batch, QS_START_FASTER);
     for (int b = 0; b < relax->buckets; b++)
         relax->bucket[b].bytes = 4 * qs_schedule_draft_bucket_elements(one->schedule, b);
     for (int s = 0; s < steps; s++) {
@@ -297,7 +295,6 @@ static qs_status fixed_find(sweep *one) {
         relax->behind_last_us += us;
     }
     relax->fixed_us = relax->begin_us + update;
-
     return QS_OK;
 }
 

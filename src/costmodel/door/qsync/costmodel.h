@@ -78,7 +78,7 @@ QS_API double qs_cost_inputs(const qs_class_profile *profile, const qs_samples *
 /* Before the first step of a training step: making the batch, its copies, and that of the loss to the host. */
 QS_API double qs_cost_data(const qs_class_profile *profile, const qs_samples *samples, int64_t batch);
 /* Microseconds that an iteration takes beside its kernels: that, and the loop's own work; or what is left of both where kernels are started
- * as recordings and the profile has measured it, of its own batch, whatever `batch` is. FASTER: the lesser. */
+ * as recordings and the profile has measured it, of its own batch, whatever `batch` is. FASTER, and without samples: the lesser. */
 QS_API double qs_cost_loop(const qs_class_profile *profile, const qs_samples *samples, int64_t batch, qs_start start);
 /* By how much longer a class's steps may take than predicted, as a share, with this confidence (1/2 and more, one-sided, of normal errors):
  * the greater of what two kinds of errors come to that a profile knows of itself: how far its figures are from the plans that they are

@@ -25,8 +25,7 @@ typedef struct qs_replay_rank {
     const char *class_name;
     const qs_schedule *schedule;
     const double *step_us; /* (schedule->steps) from qs_cost_schedule */
-    double data_us;        /* batch loading before the first step */
-    double overhead_us;    /* of the training loop, once an iteration */
+    double data_us;        /* before the first step: batch loading and the training loop's own work, qs_cost_loop */
     /* What may be left 0. */
     const double *step_alone_us; /* (schedule->steps) while the other ranks of its host wait; NULL: as step_us */
     int host;                    /* 0 .. ranks - 1; ranks with equal numbers share a host */

@@ -254,9 +254,9 @@ typedef struct qs_train_options {
 typedef struct qs_train_result {
     double test_accuracy, test_loss, training_loss; /* after the last epoch; fractions */
     qs_evaluation test;                             /* the same, and what else is measured; in fp32 */
-    qs_evaluation
-        planned; /* in the end, in the forward formats of the plan, to nearest, every rank's share in those of its class; NaN: they
-                            * are fp32, or nothing is evaluated */
+    /* In the end, in the forward formats of the plan, to nearest, every rank's share in those of its class. NaN: they are fp32, nothing is
+     * evaluated, or not one sample fits the memory of training. */
+    qs_evaluation planned;
     int64_t steps;
     int64_t replans;    /* plans taken on the way; what follows is of the last one, but for `seconds` */
     int64_t promotions; /* tensors promoted, and those for which there was no memory */
