@@ -4,12 +4,14 @@
 # shellcheck shell=sh disable=SC2154
 : "${OUT:=run/few-bits}" "${MODEL:=resnet20}" "${EPOCHS:=45}" "${BATCH:=128}" "${LIMIT:=0}" "${RATE:=0.1}" "${DECAY:=0.0005}" "${SEEDS:=1}"
 : "${BACKEND:=cpu}"
-# The suspects, each by one change of the baseline; VARIANTS has others.
+# The suspects, each by one change of the baseline or of the variant that README.md names beside it, and one combination; VARIANTS has others.
 : "${VARIANTS:=fp32=fp32 base=int4:shift4 forward=int4:shift4/bf16 backward=bf16/int4:shift4 nearest=int4:shift4:nearest-even mse=int4:shift4:mse
-    mse-forward=int4:shift4:mse/bf16 log=int4:shift4:mse/log4 log-shift=int4:shift4:mse/log4:shift4 log-backward=bf16/log4
-    draws=int4:shift4:mse/log4/log4:draw2 input8=int4:shift4:mse/int8/log4 weights8=int4:shift4:mse/log4/int8
-    ends=int4:shift4@ends=fp32 ends-shortcuts=int4:shift4@ends=fp32@shortcuts=fp32 log-ends=int4:shift4:mse/log4@ends=int8:tensor@shortcuts=int8:tensor
-    mse-ends=int4:shift4:mse@ends=int8:tensor@shortcuts=int8:tensor decay=int4:shift4@decay=0.0001 rate=int4:shift4@rate=0.05 paper=int4:shift4@norm=l1bnq}"
+    mse-forward=int4:shift4:mse/bf16 log=int4:shift4/log4 log-shift=int4:shift4/log4:shift4 log-backward=bf16/log4 draws=int4:shift4/log4/log4:draw2
+    input8=int4:shift4/int8:shift4/int4:shift4 weights8=int4:shift4/int4:shift4/int8:shift4
+    ends=int4:shift4@ends=fp32 ends-shortcuts=int4:shift4@ends=fp32@shortcuts=fp32 log-ends=int4:shift4/log4@ends=int8:tensor@shortcuts=int8:tensor
+    mse-ends=int4:shift4:mse@ends=int8:tensor@shortcuts=int8:tensor mse-log=int4:shift4:mse/log4
+    mse-log-ends=int4:shift4:mse/log4@ends=int8:tensor@shortcuts=int8:tensor decay=int4:shift4@decay=0.0001 rate=int4:shift4@rate=0.05
+    paper=int4:shift4@norm=l1bnq}"
 mkdir -p "$OUT"
 
 # part NAME DEFAULT: of `variant`.

@@ -43,8 +43,10 @@ int name_columns(int least, const char *name);
 int node_columns(const qs_graph *graph);
 /* model[QS_MODEL] becomes the graph.json in a file's folder, where one is: what a run was is there, by whatever name. */
 qs_status job_model_beside(const char *file, char *model);
-/* The job of the run whose folder a file lies in, by the plan.json there; false: there is none, or none that can be read. */
-bool job_beside(const char *file, qs_job *out);
+/* The plan of the run whose folder a file of this model lies in: its plan.json, whose path goes to path[QS_MODEL]. false: there is none, none
+ * that can be read, or one that is not the run's: it says nothing of a job, or (where no graph.json tells a run's folder) its job has
+ * another model. */
+bool run_plan_beside(const char *file, const char *model, char *path, qs_plan *out);
 const char *optimizer_names(void); /* "sgd, adam" */
 /* The job of a plan in place of the table's defaults. A plan written by hand may say nothing of the job: then it is the command line's.
  * Otherwise the plan's job decides what its schedule depends on. What stands on the command line all the same is kept, so that the trainer

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli.h"
 
@@ -40,7 +39,10 @@ typedef struct eval_work {
     qs_job run;                                  /* that they are of */
     int64_t test_limit, recalibrate;
     const char *plan_file, *plan_class, *arithmetic;
-    char plan_beside[QS_MODEL]; /* plan.json of the run that the weights are of; "": there is none */
+    char beside[QS_MODEL];       /* the run's plan.json */
+    qs_plan plan;                /* of plan_file, else of the run */
+    const char *plan_path;       /* where it is; NULL: there is none */
+    const qs_class_plan *class_; /* whose formats are meant; NULL: all are in fp32, or nobody said which */
     bool json;
 } eval_work;
 
@@ -50,30 +52,22 @@ typedef struct eval_result {
     qs_evaluation in_fp32, in_plan;
 } eval_result;
 
-/* Running statistics anew where that is asked for; in the formats of a plan's class, with steps of quantizers from each batch, or in fp32
- * (file NULL). */
-static qs_status evaluated_in_formats(const eval_work *work, const worker *here, const char *file, qs_evaluation *out) {
+/* Running statistics anew where that is asked for; in the formats of the plan's class, with steps of quantizers from each batch, or in
+ * fp32. */
+static qs_status evaluated_in_formats(const eval_work *work, const worker *here, bool planned, qs_evaluation *out) {
     const qs_job *job = &work->job.job;
-    qs_plan plan = {0};
     qs_graph *graph = NULL;
     const qs_recipe **recipe = NULL;
     float *trained = NULL, *statistics = NULL;
     qs_status status;
-    if (qs_comm_size(here->comm) > 1)
-        return qs_fail(QS_USAGE,
-                       "evaluation in formats of a plan, or with new statistics, runs on one rank: leave out --plan, --arithmetic plan "
-                       "and --recalibrate, or run it on one");
-    if (file) QS_GOTO(qs_plan_read(file, &plan));
-    if (file && plan.classes == 0) QS_GOTO(qs_fail(QS_MISMATCH, "%s: a plan without classes has no formats", file));
+    if (planned && work->plan.classes == 0) return qs_fail(QS_MISMATCH, "%s: a plan without classes has no formats", work->plan_path);
+    const qs_class_plan *class_ = !planned ? NULL : work->class_ ? work->class_ : &work->plan.class_[0];
     QS_GOTO(job_model_open(job, &graph));
     QS_GOTO(qs_allocate((size_t)(graph->trained_elements + graph->frozen_elements), sizeof *trained, &trained));
     QS_GOTO(qs_allocate((size_t)graph->statistics_elements, sizeof *statistics, &statistics));
     QS_GOTO(qs_weights_read(work->weights, graph, trained, statistics));
-    const qs_class_plan *class_ = NULL;
-    if (file) QS_GOTO(plan_class_choose(&plan, file, work->plan_class, &class_));
-    if (file && !class_) class_ = &plan.class_[0]; /* all are in fp32 */
-    if (file) QS_GOTO(qs_plan_bind(&plan, class_->class_name, graph, &recipe));
-    if (file && class_->tensors > 0)
+    if (planned) QS_GOTO(qs_plan_bind(&work->plan, class_->class_name, graph, &recipe));
+    if (planned && class_->tensors > 0)
         qs_log(QS_LOG_WARNING, "class %s gives tensors formats of their own, which are of training: evaluation has them in fp32",
                class_->class_name);
     const qs_calibration_options options = {.graph = graph,
@@ -92,30 +86,29 @@ done:
     free(trained);
     free(statistics);
     qs_graph_release(graph);
-    qs_plan_release(&plan);
     return status;
 }
 
-/* Whether the run that the weights are of computed forward passes in other formats than fp32, in one class. */
-static bool run_was_lowered(const eval_work *work) {
-    const qs_class_plan *class_ = NULL;
-    qs_plan plan = {0};
-    bool lowered = false;
-    if (!work->plan_beside[0] || qs_plan_read(work->plan_beside, &plan) != QS_OK) return false;
-    if (plan_class_choose(&plan, work->plan_beside, work->plan_class, &class_) == QS_OK) lowered = class_ != NULL;
-    qs_plan_release(&plan);
-    return lowered;
-}
-
+/* What nobody asked for, the formats of the run, is left out where it is not known which they are. */
 static qs_status arithmetic_choose(eval_work *work, const worker *here, eval_result *out) {
     const char *named = work->arithmetic;
-    if (named && strcmp(named, "fp32") != 0 && strcmp(named, "plan") != 0)
-        return qs_fail(QS_USAGE, "--arithmetic %s: fp32, or plan", named);
-    if (named && strcmp(named, "plan") == 0 && !work->plan_file && !work->plan_beside[0])
-        return qs_fail(QS_USAGE, "--arithmetic plan: there is no plan.json beside %s; name one by --plan", work->weights);
-    out->planned = named ? strcmp(named, "plan") == 0 : work->plan_file || (qs_comm_size(here->comm) == 1 && run_was_lowered(work));
-    out->fp32 = named ? !out->planned : !work->plan_file;
-    if (!work->plan_file) work->plan_file = work->plan_beside;
+    const bool alone = qs_comm_size(here->comm) == 1, in_plan = named && strcmp(named, "plan") == 0;
+    const bool asked = named ? in_plan : work->plan_file || work->plan_class;
+    if (named && !in_plan && strcmp(named, "fp32") != 0) return qs_fail(QS_USAGE, "--arithmetic %s: fp32, or plan", named);
+    if (!alone && (asked || work->recalibrate > 0))
+        return qs_fail(QS_USAGE,
+                       "evaluation in formats of a plan, or with new statistics, runs on one rank: leave out --plan, --class, --arithmetic "
+                       "plan and --recalibrate, or run it on one");
+    if (work->plan_class && !work->plan_path)
+        return qs_fail(QS_USAGE, "--class %s: there is no plan.json of a run beside %s; name a plan by --plan", work->plan_class,
+                       work->weights);
+    if (in_plan && !work->plan_path)
+        return qs_fail(QS_USAGE, "--arithmetic plan: there is no plan.json of a run beside %s; name a plan by --plan", work->weights);
+    const qs_status status = work->plan_path ? plan_class_choose(&work->plan, work->plan_path, work->plan_class, &work->class_) : QS_OK;
+    if (status != QS_OK && (asked || work->plan_class)) return status;
+    if (status != QS_OK && !named && alone) qs_log(QS_LOG_WARNING, "evaluated in fp32 only: %s", qs_message());
+    out->planned = asked || (!named && alone && status == QS_OK && work->class_);
+    out->fp32 = named ? !in_plan : !work->plan_file;
     return QS_OK;
 }
 
@@ -127,13 +120,13 @@ static void result_print(const char *where, const qs_evaluation *found) {
 static qs_status evaluated(eval_work *work, const worker *here) {
     eval_result result = {0};
     const int64_t limit = here->cluster.class_[here->class_index].memory_limit;
-    QS_TRY(arithmetic_choose(work, here, &result));
+    QS_TRY(qs_comm_agree(here->comm, arithmetic_choose(work, here, &result)));
     if (result.fp32 && work->recalibrate > 0)
-        QS_TRY(evaluated_in_formats(work, here, NULL, &result.in_fp32));
+        QS_TRY(evaluated_in_formats(work, here, false, &result.in_fp32));
     else if (result.fp32)
         QS_TRY(qs_evaluate(work->weights, &work->job.job, work->job.data_folder, work->test_limit, limit, here->device, here->comm,
                            &result.in_fp32));
-    if (result.planned) QS_TRY(evaluated_in_formats(work, here, work->plan_file, &result.in_plan));
+    if (result.planned) QS_TRY(evaluated_in_formats(work, here, true, &result.in_plan));
     if (!worker_is_first(here)) return QS_OK;
     const qs_evaluation *first = result.fp32 ? &result.in_fp32 : &result.in_plan;
     if (!work->json) {
@@ -147,6 +140,7 @@ static qs_status evaluated(eval_work *work, const worker *here) {
     if (root && result.fp32 && result.planned) {
         json_object_set_new(root, "planned_accuracy", json_number(result.in_plan.accuracy));
         json_object_set_new(root, "planned_loss", json_number(result.in_plan.loss));
+        measures_put(root, "planned_", &result.in_plan);
     }
     if (root && work->recalibrate > 0) json_object_set_new(root, "recalibrated", json_integer((json_int_t)work->recalibrate));
     return json_print(root);
@@ -187,23 +181,24 @@ static qs_status work_read(eval_work *work, int argc, char **argv, bool *done) {
     if (*done) return QS_OK;
     work->weights = argv[first];
     if (!work->named && qs_model_has_weights(work->weights)) work->named = work->weights;
-    const char *slash = strrchr(work->weights, '/');
-    const int folder = slash ? (int)(slash - work->weights) + 1 : 0;
-    const int length = snprintf(work->plan_beside, sizeof work->plan_beside, "%.*splan.json", folder, work->weights);
-    if (length >= (int)sizeof work->plan_beside || access(work->plan_beside, R_OK) != 0) work->plan_beside[0] = '\0';
-    if (job_beside(work->weights, &work->run)) {
+    if (!work->named) {
+        QS_TRY(qs_weights_model(work->weights, work->model));
+        snprintf(work->source, sizeof work->source, "%s", work->model);
+        QS_TRY(job_model_beside(work->weights, work->source));
+    }
+    work->job.model = work->named ? work->named : work->source;
+    if (run_plan_beside(work->weights, work->named ? work->named : work->model, work->beside, &work->plan)) {
         const bool normalized = option_given(&table, "mean") || option_given(&table, "deviation") || option_given(&table, "scale");
+        work->run = work->plan.job;
         if (!normalized) work->job.job.normalization = work->run.normalization;
         if (!option_given(&table, "dataset") && work->run.dataset[0]) work->job.dataset = work->run.dataset;
+        work->plan_path = work->beside;
     }
-    if (work->named) {
-        work->job.model = work->named;
-        return job_options_finish(&work->job);
+    if (work->plan_file) {
+        qs_plan_release(&work->plan);
+        QS_TRY(qs_plan_read(work->plan_file, &work->plan));
+        work->plan_path = work->plan_file;
     }
-    QS_TRY(qs_weights_model(work->weights, work->model));
-    snprintf(work->source, sizeof work->source, "%s", work->model);
-    QS_TRY(job_model_beside(work->weights, work->source));
-    work->job.model = work->source;
     return job_options_finish(&work->job);
 }
 
@@ -211,8 +206,10 @@ qs_status verb_eval(int argc, char **argv) {
     eval_work work = {0};
     worker here;
     bool done = false;
-    const qs_status status = work_read(&work, argc, argv, &done);
+    qs_status status = work_read(&work, argc, argv, &done);
     if (done) return QS_OK;
-    QS_TRY(worker_open(&work.where, status, &here));
-    return worker_end(&here, evaluated(&work, &here));
+    status = worker_open(&work.where, status, &here);
+    if (status == QS_OK) status = worker_end(&here, evaluated(&work, &here));
+    qs_plan_release(&work.plan);
+    return status;
 }

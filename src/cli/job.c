@@ -334,20 +334,19 @@ qs_status job_model_beside(const char *file, char *model) {
     return QS_OK;
 }
 
-bool job_beside(const char *file, qs_job *out) {
+bool run_plan_beside(const char *file, const char *model, char *path, qs_plan *out) {
     const char *slash = strrchr(file, '/');
-    char path[QS_MODEL];
-    qs_plan plan = {0};
     const int folder = slash ? (int)(slash - file) + 1 : 0;
-    if (snprintf(path, sizeof path, "%.*splan.json", folder, file) >= (int)sizeof path || access(path, R_OK) != 0) return false;
-    if (qs_plan_read(path, &plan) != QS_OK) {
+    char graph[QS_MODEL] = "";
+    if (snprintf(path, QS_MODEL, "%.*splan.json", folder, file) >= QS_MODEL || access(path, R_OK) != 0) return false;
+    if (qs_plan_read(path, out) != QS_OK) {
         qs_log(QS_LOG_WARNING, "what the run was is not known: %s", qs_message());
         return false;
     }
-    const bool there = !plan.without_job;
-    if (there) *out = plan.job;
-    qs_plan_release(&plan);
-    return there;
+    const bool in_run = job_model_beside(file, graph) == QS_OK && graph[0];
+    if (!out->without_job && (in_run || strcmp(out->job.model, model) == 0)) return true;
+    qs_plan_release(out);
+    return false;
 }
 
 qs_status job_options_finish(job_options *o) {

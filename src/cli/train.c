@@ -28,7 +28,8 @@ static void figures_print(const qs_train_result *result) {
     printf("test accuracy %.2f %%, test loss %.4f%s, training loss %.4f after %lld steps in %.1f s\n", 100 * result->test_accuracy,
            result->test_loss, measures_text(&result->test), result->training_loss, (long long)result->steps, result->seconds);
     if (!isnan(result->planned.accuracy))
-        printf("in the plan's arithmetic: test accuracy %.2f %%, test loss %.4f\n", 100 * result->planned.accuracy, result->planned.loss);
+        printf("in the plan's arithmetic: test accuracy %.2f %%, test loss %.4f%s\n", 100 * result->planned.accuracy, result->planned.loss,
+               measures_text(&result->planned));
     printf("iteration %s measured", time_text(result->median_step_us));
     if (result->recorded_ranks > 0)
         printf(" (%s where kernels are started one by one, on %d rank%s from recordings)", time_text(result->audit.measured_us),
@@ -89,6 +90,7 @@ static json_t *result_json(const qs_cluster *cluster, const qs_train_result *res
     if (root && !isnan(result->planned.accuracy)) {
         json_object_set_new(root, "planned_test_accuracy", json_number(result->planned.accuracy));
         json_object_set_new(root, "planned_test_loss", json_number(result->planned.loss));
+        measures_put(root, "planned_test_", &result->planned);
     }
     if (root && result->audit.predicted_us > 0) json_object_set_new(root, "predicted_iteration_us", json_real(result->audit.predicted_us));
     if (root && result->recorded_ranks > 0) json_object_set_new(root, "recorded_ranks", json_integer(result->recorded_ranks));

@@ -198,6 +198,7 @@ qs_status qs_export_onnx(const qs_graph *graph, const float *trained, const floa
     *out = nothing;
     QS_GOTO(operators_check(graph));
     for (int n = 0; n < graph->nodes; n++) {
+        QS_GOTO(qs__recipe_check(&w, n));
         const int of_recipe = recipe && recipe[n] ? qs__opset_of(recipe[n]) : 0;
         const int of_value = options->value ? qs__opset_of_tensor(options->value[n]) : 0;
         needed = of_recipe > needed ? of_recipe : needed;

@@ -56,6 +56,27 @@ static const qs_recipe *reduced_at(const qs__writer *w, int node) {
     return is_plain(recipe->forward.src.format) && is_plain(recipe->forward.weights.format) ? NULL : recipe;
 }
 
+qs_status qs__recipe_check(const qs__writer *w, int node) {
+    const qs_recipe *recipe = reduced_at(w, node);
+    if (!recipe) return QS_OK;
+    const qs_quantizer *const forward[] = {&recipe->forward.src, &recipe->forward.weights};
+    for (int i = 0; i < 2; i++) {
+        const char *what = i == 0 ? "src" : "weights", *name = w->graph->node[node].name;
+        if (forward[i]->least_squares)
+            return qs_fail(
+                QS_UNSUPPORTED,
+                "operator %s: forward %s has steps of least squared error (mse), which follow each batch, and a file's come from "
+                "largest magnitudes and stand still: export another recipe, or --fp32",
+                name, what);
+        if (forward[i]->format->is_logarithmic)
+            return qs_fail(
+                QS_UNSUPPORTED,
+                "operator %s: forward %s has powers of two (%s), and a file's codes are uniform: export another recipe, or --fp32", name,
+                what, forward[i]->format->name);
+    }
+    return QS_OK;
+}
+
 const qs_recipe *qs__reduced(const qs__writer *w) {
     return reduced_at(w, w->at);
 }
@@ -211,14 +232,6 @@ qs__factor qs__factor_of(qs__writer *w, int input, qs__layout layout, const char
     if (quantizer->format->kind == QS_KIND_FLOAT) {
         const int row = float_type(quantizer->format);
         if (row >= 0) out.name = qs__onnx_cast(w, qs__onnx_cast(w, x, float_types[row].type), QS_ONNX_FLOAT);
-        return out;
-    }
-    if (quantizer->least_squares) {
-        w->model.status =
-            qs_fail(QS_UNSUPPORTED,
-                    "operator %s: steps of a range of least squared error (mse) follow each batch, and a file's steps stand still: "
-                    "export another recipe, or --fp32",
-                    qs__node_at(w)->name);
         return out;
     }
     if (!w->options->ranges || !w->options->ranges->largest[node]) {

@@ -17,6 +17,8 @@ int qs__opset_of_tensor(const qs_tensor_choice *tensor);
 /* Formats that a plan assigns to tensors: the values of parameters, all at once; the value of the node at hand, where ONNX has its type. */
 void qs__parameters_round(qs__writer *w);
 void qs__output_round(qs__writer *w);
+/* QS_UNSUPPORTED where a file can not hold what the recipe of a node does forward. */
+qs_status qs__recipe_check(const qs__writer *w, int node);
 /* They give the output or the weights of the node at hand one that stands in the file. */
 bool qs__tensors_assigned(const qs__writer *w);
 /* The node at hand multiplies transformed values (hadamard): those are no values of the model, and it stands in fp32. */

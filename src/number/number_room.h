@@ -165,8 +165,9 @@ typedef struct qs__kernels {
     double (*variance_float)(const qs__float_plan *plan, int64_t count, const float *src);
     /* Errors of codes that end at most · down, of shares of a range, each in whole numbers of its unit. */
     int64_t (*clip_errors)(int64_t count, const float *share, const float *unit, float up, float down, float most);
-    /* At most QS__POWERS codes ±2^k, stochastic, of values × 2^16, as `most` is; element 0 takes the first half of its draw. */
-    void (*quantize_powers)(qs__draws draws, int64_t count, float most, const float *scaled, int8_t *dst);
+    /* At most QS__POWERS codes ±2^k of values in steps, × 2^16 where rounding is stochastic, as `most` is; element 0 takes the second half of
+     * its draw where `odd`. */
+    void (*quantize_powers)(qs_rounding rounding, qs__draws draws, bool odd, int64_t count, float most, const float *scaled, int8_t *dst);
 } qs__kernels;
 
 extern const qs__kernels qs__kernels_portable, qs__kernels_avx2, qs__kernels_avx512;
@@ -184,8 +185,6 @@ typedef struct qs__factors {
 /* As quantize_columns without offsets and lifts: draws by position, two in one hash. */
 void qs__logarithmic_quantize(const qs_format *format, qs_rounding rounding, qs_random_stream random, qs__factors factors, int64_t count,
                               bool bfloat, const void *src, int8_t *dst);
-/* qs_round_value of numbers. */
-float qs__logarithmic_round(const qs_format *format, qs_rounding rounding, float x, uint32_t random);
 
 /* fp32 bits as a signed integer that orders like the values (negative NaN lowest, positive NaN highest), and back: its own inverse. */
 static inline int32_t qs__key_value(int32_t bits) {

@@ -98,24 +98,26 @@ static double round_integer_stochastic(double x, uint32_t random) {
     return floor((k + (random >> 16)) * 0x1p-16);
 }
 
+/* Powers of two are integers at a spacing that grows: 2^k from 2^k on. */
+static double integer_spacing(const qs_format *format, double magnitude) {
+    return format->is_logarithmic && magnitude > 1.0 ? ldexp(1.0, ilogb(magnitude)) : 1.0;
+}
+
 static float round_integer(const qs_format *format, qs_rounding rounding, float x, uint32_t random, bool *overflowed) {
     double magnitude = fabs((double)x);
     *overflowed = true;
     if (isnan(x)) return (float)format->max;
     if (magnitude > format->max + 1.0) return (float)(x < 0 ? qs_format_lowest(format) : format->max);
-    if (format->is_logarithmic) {
-        *overflowed = magnitude > format->max;
-        return qs__logarithmic_round(format, rounding, x, random);
-    }
-    double k = floor(magnitude);
+    double q = integer_spacing(format, magnitude);
+    double k = floor(magnitude / q);
     double rounded;
     if (rounding == QS_STOCHASTIC) {
-        rounded = fabs(round_integer_stochastic(x, random));
+        rounded = fabs(round_integer_stochastic((double)x / q, random)) * q;
     } else {
-        rounded = k + goes_up(rounding, signbit(x), k, magnitude - k, random);
+        rounded = (k + goes_up(rounding, signbit(x), k, magnitude / q - k, random)) * q;
     }
     double result = copysign(rounded, (double)x);
-    *overflowed = result > format->max || result < qs_format_lowest(format);
+    *overflowed = format->is_logarithmic ? magnitude > format->max : result > format->max || result < qs_format_lowest(format);
     return (float)fmax(fmin(result, format->max), qs_format_lowest(format));
 }
 

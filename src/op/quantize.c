@@ -60,10 +60,7 @@ static void steps_clip(const qs_case *one, const float *absmax, bool bfloat, con
                                        .stride = columns,
                                        .group = group,
                                        .channels = channels};
-        float range = absmax[c];
-        for (int64_t i = 0; group && i < maxima; i++)
-            if (!(absmax[i] <= range)) range = absmax[i];
-        steps[c] *= qs_clip_find(&values, range);
+        steps[c] *= qs_clip_find(&values, group ? qs_absmax_array(maxima, absmax) : absmax[c]);
     }
 }
 
@@ -213,6 +210,11 @@ static const char *const cases[] = {TENSOR("fp32", "[4,16,8,8]", " rounding=stoc
                                     TENSOR_OF("fp32", "log4", "[4,16,8,8]", " rounding=stochastic batched"),
                                     TENSOR_OF("bf16", "log4", "[3,5,3,3]", " rounding=stochastic batched"),
                                     TENSOR_OF("fp32", "log3", "[3,37]", ""),
+                                    "quantize/forward src=fp32[16,48,3,3] dst=log4[16,48,3,3] dst_step=fp32[16] column_absmax=fp32[48] "
+                                    "rounding=stochastic per_channel",
+                                    "quantize/forward src=bf16[7,33] dst=log4[7,33] dst_step=fp32[7] rounding=stochastic per_channel",
+                                    COLUMN("fp32", "log4", "[16,5,3,3]", "5", " rounding=stochastic"),
+                                    COLUMN("fp32", "log3", "[10,64]", "64", ""),
                                     SHIFT("bf16", "log4", "[4,16,8,8]", "16", "4 rounding=stochastic batched"),
                                     SHIFT("fp32", "log4", "[3,21]", "21", "3 rounding=stochastic batched"),
                                     HADAMARD("fp32", "int4", "[4,16,8,8]", " axis=1 hadamard=16 rounding=stochastic batched"),

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # labels: medium
-# In which arithmetic weights are evaluated: training and eval tell fp32's figures and those of the plan's forward formats, which agree; and
-# running statistics that are estimated anew.
+# In which arithmetic weights are evaluated: training and eval tell fp32's figures and those of the plan's forward formats, which agree; of which
+# class they are, and whose plan it is; and running statistics that are estimated anew.
 . "$(dirname "$0")/check.inc"
 
 planned() { # RECIPE
@@ -61,11 +61,64 @@ cp "$work/plain/result.json" "$work/result"
 holds result '.[0] | has("planned_test_loss") | not'
 ! grep -q '"planned"' "$work/plain/metrics.jsonl" || fail "a run in fp32 has a line of a plan's arithmetic"
 
+# The plan of a run that classes of several formats computed: which one is meant must be said, and is said to be missing; a name must be one
+# of the plan's. Weights of another model beside a plan are not of its run, nor are those beside a plan without a job.
+cp -r "$work/four" "$work/two"
+jq '.classes.other = .classes.single' "$work/four/plan.json" > "$work/two/plan.json"
+two="eval $work/two/weights.safetensors --test-limit 128 --batch 32"
+# shellcheck disable=SC2086
+"$QSYNC" $two --json > "$work/one" 2> "$work/err" || { cat "$work/err"; fail "eval of two classes"; }
+holds one '.[0] | .arithmetic == "fp32" and (has("planned_loss") | not)'
+grep -q 'evaluated in fp32 only: 2 classes .* --class says which' "$work/err" || { cat "$work/err"; fail "nothing is said of two classes"; }
+# shellcheck disable=SC2086
+"$QSYNC" $two --json --class other > "$work/named" 2> "$work/err" || { cat "$work/err"; fail "eval --class"; }
+jq -s '.[0]' "$work/both" > "$work/first"
+cat "$work/first" >> "$work/named"
+holds named '.[0].planned_loss == .[1].planned_loss and .[0].loss == .[1].loss'
+# shellcheck disable=SC2086
+refuse 2 'has no such class' $two --class typo
+refuse 2 'has no such class' eval "$work/four/weights.safetensors" --class typo
+refuse 2 'has no such class' eval "$work/four/weights.safetensors" --class typo --arithmetic fp32
+# shellcheck disable=SC2086
+refuse 2 '--class says which' $two --arithmetic plan
+
+mkdir "$work/desk"
+cp "$work/four/weights.safetensors" "$work/desk"
+desk="eval $work/desk/weights.safetensors --dataset shapes --test-limit 128 --batch 32"
+for change in '.job.model = "lenet5" | .classes.single.operators |= with_entries(.key = "x" + .key)' 'del(.job)'; do
+    jq "$change" "$work/four/plan.json" > "$work/desk/plan.json"
+    # shellcheck disable=SC2086
+    "$QSYNC" $desk --json > "$work/one" 2> "$work/err" || { cat "$work/err"; fail "a plan of something else stops eval: $change"; }
+    holds one '.[0] | .arithmetic == "fp32" and (has("planned_loss") | not)'
+    # shellcheck disable=SC2086
+    refuse 2 'there is no plan.json of a run beside' $desk --class single
+done
+cp "$work/four/plan.json" "$work/desk/plan.json"
+# shellcheck disable=SC2086
+"$QSYNC" $desk --json > "$work/one" 2> "$work/err" || { cat "$work/err"; fail "eval beside the run's plan"; }
+cat "$work/first" >> "$work/one"
+holds one '.[0].planned_loss == .[1].planned_loss'
+
+# Training tells other measures of both arithmetics.
+i=0
+while [ $i -lt 60 ]; do
+    printf 'abcdefghijklmnopqrstuvwxyz.'
+    i=$((i + 1))
+done > "$work/text.txt"
+decoder=gpt2:layers=1,hidden=32,heads=2,inner=64,vocab=256,positions=32,dropout=0
+"$QSYNC" inspect "$decoder" --json | jq '{schema: "qsync/plan/2", classes: {single: {operators: ([.nodes[] | select(.class == "adjustable") |
+    {key: .name, value: "int2:tensor"}] | from_entries)}}}' > "$work/words.json"
+"$QSYNC" train --model "$decoder" --dataset "text:$work/text.txt,vocab=bytes,length=16" --batch 8 --epochs 1 --plan "$work/words.json" \
+    --out "$work/words" > "$work/out" 2> "$work/err" || { cat "$work/err"; fail "train on text"; }
+grep -q "in the plan's arithmetic: .*, perplexity" "$work/out" || { cat "$work/out"; fail "train tells no perplexity in the plan's arithmetic"; }
+cp "$work/words/result.json" "$work/one"
+holds one '.[0] | .planned_test_perplexity > 0 and .planned_test_perplexity != .test_perplexity'
+
 refuse 2 'fp32, or plan' eval "$work/four/weights.safetensors" --arithmetic half
 cp "$work/plain/weights.safetensors" "$work/alone.safetensors"
 rm -f "$work/plan.json"
 # shellcheck disable=SC2086
-refuse 2 'there is no plan.json beside' eval "$work/alone.safetensors" $job --arithmetic plan
+refuse 2 'there is no plan.json of a run beside' eval "$work/alone.safetensors" $job --arithmetic plan
 refuse 2 'at least 0' eval "$work/four/weights.safetensors" --recalibrate -1
 refuse 2 'the training part has' eval "$work/four/weights.safetensors" --recalibrate 100000
 finish

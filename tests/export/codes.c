@@ -147,4 +147,31 @@ TEST(floats_come_back) {
     goes_round(sequence_models[0], "bf16", false);
 }
 
-TEST_MAIN_WITH(set_up, tear_down, integers_come_back, sequences_come_back, floats_come_back)
+/* What a file has no form for is refused, whichever factor has it; of gradients it is no matter. */
+TEST(recipes_without_a_form_are_refused) {
+    static const char *const parts[] = {"forward src has steps of least squared error (mse)", "forward src has powers of two (log4)",
+                                        "forward weights has steps of least squared error (mse)",
+                                        "forward weights has powers of two (log4)"};
+    exported_model one = exported_model_make("lenet5");
+    const qs_export_ranges ranges = {one.graph->nodes, one.channel, NULL};
+    char *path = folder_path(test_folder, "refused.onnx");
+    for (size_t i = 0; i <= COUNT_OF(parts); i++) {
+        qs_recipe recipe = recipe_of("int8/log4");
+        qs_quantizer *changed = i < 2 ? &recipe.forward.src : &recipe.forward.weights;
+        const qs_recipe **recipes = recipes_uniform(one.graph, &recipe);
+        qs_export_summary summary;
+        if (i < COUNT_OF(parts) && i % 2 == 0) changed->least_squares = true;
+        if (i < COUNT_OF(parts) && i % 2 == 1) changed->format = qs_format_of("log4");
+        const qs_status status = qs_export_onnx(one.graph, one.trained, one.statistics,
+                                                &(qs_export_options){.recipe = recipes, .ranges = &ranges}, path, &summary);
+        if (i < COUNT_OF(parts))
+            assert_refused(status, QS_UNSUPPORTED, parts[i]);
+        else
+            assert_ok(status);
+        free(recipes);
+    }
+    exported_model_release(&one);
+    free(path);
+}
+
+TEST_MAIN_WITH(set_up, tear_down, integers_come_back, sequences_come_back, floats_come_back, recipes_without_a_form_are_refused)

@@ -50,38 +50,43 @@ TEST(stochastic_is_unbiased) {
     }
 }
 
-/* Arrays, with one step and in groups, are single values: from fp32 and bf16, whatever the length. */
+/* Arrays, with one step and in groups, are single values, which double arithmetic rounds: from fp32 and bf16, whatever the rounding, the
+ * length and the first draw. */
 TEST(arrays_are_single_values) {
     enum { ROWS = 300, CHANNELS = 7, COUNT = ROWS * CHANNELS };
+    static const qs_rounding roundings[] = {QS_STOCHASTIC, QS_NEAREST_EVEN, QS_NEAREST_AWAY, QS_FLOOR, QS_TOWARD_ZERO};
     static float src[COUNT], wide[COUNT];
     static uint16_t bfloats[COUNT];
     static int8_t codes[COUNT], bfloat_codes[COUNT];
     const qs_format *format = format_named("log4"), *bf16 = format_named("bf16");
     const uint8_t group[CHANNELS] = {0, 3, 1, 2, 0, 0, 1};
     const qs_channel_layout layout = {ROWS, CHANNELS, 1};
-    const qs_random_stream stream = {5, 8};
-    const float step = 0.3f;
+    const float step = 0.25f; /* powers and ties stay what they are */
     for (uint64_t i = 0; i < COUNT; i++)
-        src[i] = value_at(format, i) * 0.2f;
-    qs_convert_from_fp32(bf16, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, stream, COUNT, src, bfloats);
+        src[i] = value_at(format, i) * step;
+    src[COUNT - 1] = NAN;
+    src[COUNT - 2] = -INFINITY;
+    qs_convert_from_fp32(bf16, QS_NEAREST_EVEN, QS_OVERFLOW_DEFAULT, (qs_random_stream){0}, COUNT, src, bfloats);
     qs_convert_to_fp32(bf16, COUNT, bfloats, wide);
-    for (size_t n = 0; n < 2 * COUNT_OF(isa_names); n++) {
+    for (size_t n = 0; n < 2 * COUNT_OF(isa_names) * COUNT_OF(roundings); n++) {
         const bool grouped = n % 2;
-        assert_ok(qs_number_isa_set(isa_names[n / 2]));
+        const qs_rounding rounding = roundings[n / 2 / COUNT_OF(isa_names)];
+        const qs_random_stream stream = {5, grouped ? 9 : 8};
         const qs_shift_codes how = {.format = format, .step = step, .group = group};
+        assert_ok(qs_number_isa_set(isa_names[n / 2 % COUNT_OF(isa_names)]));
         if (grouped) {
-            qs_shift_quantize(&how, QS_STOCHASTIC, stream, layout, src, codes);
-            qs_shift_quantize_bf16(&how, QS_STOCHASTIC, stream, layout, bfloats, bfloat_codes);
+            qs_shift_quantize(&how, rounding, stream, layout, src, codes);
+            qs_shift_quantize_bf16(&how, rounding, stream, layout, bfloats, bfloat_codes);
         } else {
-            qs_quantize_array(format, QS_STOCHASTIC, stream, step, COUNT, src, codes);
-            qs_quantize_bf16_array(format, QS_STOCHASTIC, stream, step, COUNT, bfloats, bfloat_codes);
+            qs_quantize_array(format, rounding, stream, step, COUNT, src, codes);
+            qs_quantize_bf16_array(format, rounding, stream, step, COUNT, bfloats, bfloat_codes);
         }
         for (uint64_t i = 0; i < COUNT; i++) {
-            const uint32_t draw = qs_random_bits(5, (8 + i) / 2) >> (i & 1 ? 16 : 0) << 16;
+            const uint64_t position = stream.first + i;
+            const uint32_t draw = qs_random_bits(5, position / 2) >> (position & 1 ? 16 : 0) << 16;
             const float inverse = 1.0f / ldexpf(step, grouped ? -group[i % CHANNELS] : 0);
-            assert_int_equal(codes[i], (int)qs_round_value(format, QS_STOCHASTIC, QS_OVERFLOW_DEFAULT, src[i] * inverse, draw, NULL));
-            assert_int_equal(bfloat_codes[i],
-                             (int)qs_round_value(format, QS_STOCHASTIC, QS_OVERFLOW_DEFAULT, wide[i] * inverse, draw, NULL));
+            assert_int_equal(codes[i], (int)qs_round_value(format, rounding, QS_OVERFLOW_DEFAULT, src[i] * inverse, draw, NULL));
+            assert_int_equal(bfloat_codes[i], (int)qs_round_value(format, rounding, QS_OVERFLOW_DEFAULT, wide[i] * inverse, draw, NULL));
         }
     }
     assert_true(qs_step_of_absmax(format, 32) == 0.5f);

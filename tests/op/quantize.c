@@ -71,6 +71,25 @@ TEST(codes) {
     assert_true(clamped > 0);
 }
 
+/* A maximum that is no number leaves codes without a range, wherever it stands: the step is 1, groups are the first. */
+TEST(no_range_is_none) {
+    for (int at = 0; at < 3; at++) {
+        bound b;
+        bound_parse(&b,
+                    "quantize/forward src=fp32[64,3,2,2] absmax=fp32[3] dst=int4[64,3,2,2] dst_step=fp32[1] dst_group=int8[3] axis=1 "
+                    "shifts=4 batched mse per_channel",
+                    135);
+        bound_run(&b);
+        assert_true(*bound_fp32(&b, QS_DST_STEP) != 1);
+        bound_fp32(&b, QS_ABSMAX)[at] = NAN;
+        bound_run(&b);
+        assert_true(*bound_fp32(&b, QS_DST_STEP) == 1);
+        for (int c = 0; c < 3; c++)
+            assert_int_equal(((const int8_t *)bound_tensor(&b, QS_DST_GROUP)->data)[c], 0);
+        bound_release(&b);
+    }
+}
+
 TEST(maxima_of_columns_fall_off) {
     int found = 0;
     for (const char *const *text = qs_op_of("quantize")->cases; *text; text++) {
@@ -147,4 +166,4 @@ TEST(counters) {
     assert_true(rows.key == qs_random_key(run.seed, run.step, run.operator_id, run.stream));
 }
 
-TEST_MAIN(cases, codes, maxima_of_columns_fall_off, ranks_draw_alike, draws_differ, counters)
+TEST_MAIN(cases, codes, no_range_is_none, maxima_of_columns_fall_off, ranks_draw_alike, draws_differ, counters)
