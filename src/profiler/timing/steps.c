@@ -337,15 +337,22 @@ static void disturbed_steps_drop(qs__campaign *all) {
     medians_update(all);
 }
 
-/* All ranks leave out the same rounds, at most every second one: of a machine that is never quiet, its usual pace is what counts. */
-static qs_status disturbed_rounds_drop(qs__campaign *all) {
+/* Whether a plan of this rank has been timed in no other round: then there would be nothing left of it. */
+static bool is_all_of_a_plan(const qs__campaign *all, int round) {
+    for (int p = 0; p < all->plans; p++)
+        if (all->plan[p].timed > 0 && !has_others(&all->plan[p], round)) return true;
+    return false;
+}
+
+qs_status qs__disturbed_rounds_drop(qs__campaign *all) {
     all->drift = 0;
     all->good_rounds = 0;
     for (int round = 0; round < all->round; round++) {
-        double pace = round_pace(all, round);
-        QS_TRY(qs_comm_max(all->setting->comm, &pace, 1));
+        double pace_and_needed[2] = {round_pace(all, round), is_all_of_a_plan(all, round)};
+        QS_TRY(qs_comm_max(all->setting->comm, pace_and_needed, 2));
+        const double pace = pace_and_needed[0];
         if (pace == 0) continue;
-        if (pace > disturbed && 2 * (all->dropped_rounds + 1) <= all->round) {
+        if (pace > disturbed && pace_and_needed[1] == 0 && 2 * (all->dropped_rounds + 1) <= all->round) {
             all->dropped_rounds++;
             qs_log(QS_LOG_INFO, "profile: round %d was %.0f %% slower than the others: left out", round + 1, (pace - 1) * 100);
             for (int p = 0; p < all->plans; p++)
@@ -423,7 +430,7 @@ static qs_status rounds_run(qs__campaign *all) {
         all->round++;
         medians_update(all);
         if (all->budgeted && all->round == 1) QS_TRY(time_deal(all));
-        QS_TRY(disturbed_rounds_drop(all));
+        QS_TRY(qs__disturbed_rounds_drop(all));
         medians_update(all);
         QS_TRY(confidences_update(all));
         QS_TRY(rounds_done(all, &done));
