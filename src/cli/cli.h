@@ -94,8 +94,8 @@ qs_status worker_open(const worker_options *options, qs_status before, worker *o
  * that the others cannot know of is told here and ends the whole run at once. */
 qs_status worker_end(worker *one, qs_status status);
 bool worker_is_first(const worker *one);
-/* The device of a class, at a speed; `turn` counts the ranks of a host that name no device of their own. */
-qs_status class_device_open(const qs_class *one, double speed, int turn, qs_device **out);
+/* The device of a class, which rests as its speed says or runs at full pace; `turn` counts the ranks of a host that name no device of their own. */
+qs_status class_device_open(const qs_class *one, bool rests, int turn, qs_device **out);
 /* Keeps of a class's formats those that the device computes in on this machine. */
 void class_formats_limit(const qs_device *device, qs_class *one);
 

@@ -82,7 +82,7 @@ static qs_status device_open(comparison *one) {
         return QS_OK;
     }
     QS_TRY(class_find(one));
-    QS_TRY(class_device_open(one->class_, 1, 0, &one->device));
+    QS_TRY(class_device_open(one->class_, false, 0, &one->device));
     return tuned_take(one->device);
 }
 

@@ -133,14 +133,16 @@ static void conditions_warn(const qs_class_profile *one) {
 }
 
 static void class_print(const qs_class_profile *one) {
+    char speed[QS_SPEEDS_TEXT];
+    qs_speeds_text(one->speed, &one->products, speed);
     if (one->estimated) {
-        printf("  %-10s %s, speed %g: ESTIMATED from published figures, not measured\n             %d kernels, %d conversions\n",
-               one->class_name, one->device, one->speed, one->kernels, one->conversions);
+        printf("  %-10s %s, speed %s: ESTIMATED from published figures, not measured\n             %d kernels, %d conversions\n",
+               one->class_name, one->device, speed, one->kernels, one->conversions);
         return;
     }
     printf("  %-10s %s %s, ", one->class_name, one->backend, one->device);
     if (one->threads > 0) printf("isa %s, %d thread%s, ", one->isa, one->threads, one->threads == 1 ? "" : "s");
-    printf("%s, speed %g\n             %d kernels, %d conversion fits, process base %s, data %s a sample\n", one->library, one->speed,
+    printf("%s, speed %s\n             %d kernels, %d conversion fits, process base %s, data %s a sample\n", one->library, speed,
            one->kernels, one->conversions, bytes_text((double)one->base_bytes), time_text(one->data_us_per_sample));
     if (one->conditions.known)
         printf("             threads %s, load %.2f when it began, waited for a core %s of the time, host took %s\n",

@@ -127,13 +127,13 @@ static uint64_t profile_key(const run_work *work, const char *devices, int64_t b
 /* Where rank 0 would find a profile that another run has made: beside the cache of kernels. NULL: there is no cache. */
 static qs_status cached_path(const run_work *work, char **out) {
     qs_device_info info;
-    char mine[320] = "", *devices = NULL, *cache = NULL;
+    char mine[576] = "", speed[QS_SPEEDS_TEXT], *devices = NULL, *cache = NULL;
     int64_t *sizes = NULL, bytes = 0;
     qs_status status = QS_OK;
     *out = NULL;
     qs_device_describe(work->here->device, &info);
-    snprintf(mine, sizeof mine, "%s %s %s %s %s %d %g\n", info.backend, info.cpu, info.isa, info.library, info.kernels, info.threads,
-             info.speed);
+    snprintf(mine, sizeof mine, "%s %s %s %s %s %d %s\n", info.backend, info.cpu, info.isa, info.library, info.kernels, info.threads,
+             qs_speeds_text(info.speed, &info.products, speed));
     QS_GOTO(qs_comm_gather(work->here->comm, mine, (int64_t)sizeof mine, &devices, &sizes));
     if (worker_is_first(work->here)) {
         for (int r = 0; r < qs_comm_size(work->here->comm); r++)

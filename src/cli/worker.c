@@ -27,12 +27,13 @@ static qs_status ranks_check(const worker_options *options, const worker *one) {
 }
 
 /* A device that has memory of its own has as much as the class says. */
-qs_status class_device_open(const qs_class *one, double speed, int turn, qs_device **out) {
+qs_status class_device_open(const qs_class *one, bool rests, int turn, qs_device **out) {
     static const qs_records records[] = {QS_RECORDS_TRIED, QS_RECORDS_NEVER, QS_RECORDS_ALWAYS};
     const qs_device_options options = {.backend = one->backend,
                                        .threads = one->threads,
                                        .isa = one->isa[0] ? one->isa : NULL,
-                                       .speed = speed,
+                                       .speed = rests ? one->speed : 1,
+                                       .products = rests ? one->products : (qs_speeds){0},
                                        .far = {.runs = one->far_runs[0] ? one->far_runs : NULL,
                                                .bytes_per_second = one->far_bytes_per_second,
                                                .latency_us = one->far_latency_us,
@@ -59,7 +60,7 @@ static int turn_of(const worker *one) {
 
 static qs_status device_open(worker *one) {
     const qs_class *class_ = &one->cluster.class_[one->class_index];
-    return class_device_open(class_, class_->speed, turn_of(one), &one->device);
+    return class_device_open(class_, true, turn_of(one), &one->device);
 }
 
 static qs_status host_check(const qs_class *one) {

@@ -19,7 +19,7 @@ enum { GRID = 16, MOST_BATCHES = 256 };
 
 typedef struct pace {
     const qs_published_device *device;
-    double slower; /* rests of a device that is lent in part */
+    const qs_class *class_; /* that is lent in part, or of format for format */
 } pace;
 
 static double memory_us(const pace *at, double bytes) {
@@ -34,7 +34,8 @@ static double rate_of(const pace *at, const qs_case *one) {
 }
 
 static double kernel_us(const pace *at, const qs_case *one) {
-    return at->slower * (launch_us + fmax(qs_case_flops(one) / rate_of(at, one), memory_us(at, qs_case_bytes(one))));
+    const double slower = 1 / qs_case_speed(one, at->class_->speed, &at->class_->products);
+    return slower * (launch_us + fmax(qs_case_flops(one) / rate_of(at, one), memory_us(at, qs_case_bytes(one))));
 }
 
 /* ---- Cases --------------------------------------------------------------------------------------------------------------------- */
@@ -62,11 +63,10 @@ static qs_status record(void *context, const qs_case *one, const char *case_text
 
 /* `bits` move for every element of the source. */
 static qs_status conversion_add(recorder *to, qs_conversion_cost row, const char *kind, int bits) {
+    const double slower = 1 / to->at.class_->speed;
     row.pieces = 1;
-    row.piece[0] = (qs_fit_piece){.to_elements = INT64_C(1) << 24,
-                                  .us_per_element = to->at.slower * memory_us(&to->at, bits / 8.0),
-                                  .us = to->at.slower * launch_us,
-                                  .r2 = 1};
+    row.piece[0] = (qs_fit_piece){
+        .to_elements = INT64_C(1) << 24, .us_per_element = slower * memory_us(&to->at, bits / 8.0), .us = slower * launch_us, .r2 = 1};
     snprintf(row.kind, sizeof row.kind, "%s", kind);
     QS_TRY(qs_grow(&to->out->conversion, &to->conversions, (size_t)to->out->conversions + 1, sizeof row));
     to->out->conversion[to->out->conversions++] = row;
@@ -170,7 +170,7 @@ static qs_status device_find(const qs_class *class_, const qs_published_device *
 }
 
 static void class_describe(const qs_class *class_, const qs_published_device *device, qs_class_profile *out) {
-    *out = (qs_class_profile){.threads = class_->threads, .speed = class_->speed, .estimated = true};
+    *out = (qs_class_profile){.threads = class_->threads, .speed = class_->speed, .products = class_->products, .estimated = true};
     snprintf(out->class_name, sizeof out->class_name, "%s", class_->name);
     snprintf(out->backend, sizeof out->backend, "%s", class_->backend);
     snprintf(out->device, sizeof out->device, "%s", device->product);
@@ -215,7 +215,7 @@ static qs_status class_estimate(const qs_graph_lengths *lengths, const qs_class 
     QS_TRY(class_check(class_, device));
     QS_TRY(qs_class_recipes(class_, QS_MAX_FORMATS, recipe, &recipes));
     class_describe(class_, device, out);
-    recorder to = {.at = {device, 1 / class_->speed}, .out = out};
+    recorder to = {.at = {device, class_}, .out = out};
     QS_TRY(qs_allocate((size_t)graph->nodes, sizeof *first, &first));
     qs_lowering lowering = {
         .mode = QS_MODE_TRAIN, .job = job, .recipe = first, .half = qs_class_half(class_), .lookup = record, .context = &to};

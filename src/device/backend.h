@@ -81,6 +81,7 @@ struct qs_device {
     void *state;
     int threads;
     double speed;
+    qs_speeds products;
     int choices;
     qs_kernel_choice *choice; /* (choices) preferred kernels, sorted by case */
     qs_queue queue[QS_QUEUES];

@@ -18,6 +18,7 @@ enum { ALIGNMENT = 64 };
 struct qs_kernel {
     qs_device *device;
     void *state;
+    double speed; /* of the device's pace */
 };
 
 const char *qs_device_backend_at(size_t index) {
@@ -51,6 +52,10 @@ static qs_status check_options(const qs_device_options *options) {
     if (!(options->speed > 0 && options->speed <= 1)) {
         return qs_fail(QS_USAGE, "device speed %g: it must be above 0 and at most 1", options->speed);
     }
+    for (int i = 0; i < options->products.formats; i++)
+        if (!(options->products.part[i] > 0 && options->products.part[i] <= 1))
+            return qs_fail(QS_USAGE, "device speed %g in %s: it must be above 0 and at most 1", options->products.part[i],
+                           options->products.format[i]->name);
     return QS_OK;
 }
 
@@ -63,6 +68,7 @@ qs_status qs_device_open(const qs_device_options *options, qs_device **out) {
     device->backend = find_backend(options->backend);
     device->threads = options->threads;
     device->speed = options->speed;
+    device->products = options->products;
     for (int kind = 0; kind < QS_QUEUES; kind++)
         device->queue[kind] = (qs_queue){device, kind};
     QS_GOTO(device->backend->open(options, &device->state));
@@ -128,6 +134,7 @@ void qs_device_describe(const qs_device *device, qs_device_info *out) {
     qs__cpu_name(out->cpu, sizeof out->cpu);
     out->threads = device->threads;
     out->speed = device->speed;
+    out->products = device->products;
     device->backend->describe(device->state, out);
 }
 
@@ -266,6 +273,7 @@ qs_status qs_device_prepare(qs_device *device, const qs_case *one, const char *n
     QS_TRY(places_check(device, one, operand, scratch));
     QS_TRY(qs_allocate(1, sizeof *kernel, &kernel));
     kernel->device = device;
+    kernel->speed = qs_case_speed(one, device->speed, &device->products);
     QS_GOTO(within_case(kernel_find(device, one, name, operand, scratch, &kernel->state), one));
     *out = kernel;
     kernel = NULL;
@@ -279,11 +287,11 @@ done:
 /* Devices with queues of their own rest behind their kernels there. */
 qs_status qs_kernel_run(qs_kernel *kernel, const qs_run *run) {
     const qs_device *device = kernel->device;
-    if (device->speed >= 1 || device->backend->stage) return device->backend->run(kernel->state, run);
+    if (kernel->speed >= 1 || device->backend->stage) return device->backend->run(kernel->state, run);
     double start = qs_clock();
     qs_status status = device->backend->run(kernel->state, run);
     double end = qs_clock();
-    qs_wait_until(end + (end - start) * (1 / device->speed - 1));
+    qs_wait_until(end + (end - start) * (1 / kernel->speed - 1));
     return status;
 }
 
@@ -384,7 +392,8 @@ void qs_single_product_close(qs_single_product *product) {
 /* ---- The roof ---- */
 
 double qs_device_peak(qs_device *device, const qs_format *format) {
-    return device->backend->peak ? device->backend->peak(device->state, format) * device->speed : 0;
+    if (!device->backend->peak) return 0;
+    return device->backend->peak(device->state, format) * qs_format_speed(format, device->speed, &device->products);
 }
 
 /* Lines of /proc/cpuinfo that tell processors apart, in the order of the text: virtual machines give many generations one name. */

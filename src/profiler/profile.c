@@ -131,6 +131,7 @@ static void device_describe(const qs__setting *setting, qs_class_profile *out) {
     out->threads = info.threads;
     out->multiprocessors = info.multiprocessors;
     out->speed = info.speed;
+    out->products = info.products;
     out->joins = qs_device_joins(setting->device);
     if (gmtime_r(&now, &utc)) strftime(out->date, sizeof out->date, "%Y-%m-%dT%H:%M:%SZ", &utc);
 }

@@ -33,9 +33,10 @@ static qs_status circumstances_make(const qs__setting *setting, char **out) {
                           setting->options->pinned ? ", pinned" : "", setting->class_->name));
     for (int c = 0; c < cluster->classes; c++) {
         const qs_class *one = &cluster->class_[c];
-        char *more = NULL;
-        QS_TRY(qs_format_text(&more, "%s; %s: %d of %s, %d threads, isa %s, speed %g, %d multiprocessors", *out, one->name, one->count,
-                              one->backend, one->threads, one->isa, one->speed, one->cuda_multiprocessors));
+        char *more = NULL, speed[QS_SPEEDS_TEXT];
+        QS_TRY(qs_format_text(&more, "%s; %s: %d of %s, %d threads, isa %s, speed %s, %d multiprocessors", *out, one->name, one->count,
+                              one->backend, one->threads, one->isa, qs_speeds_text(one->speed, &one->products, speed),
+                              one->cuda_multiprocessors));
         free(*out);
         *out = more;
     }

@@ -22,6 +22,18 @@ static const qs__field memory_fields[] = {
 };
 static const qs__record memory_record = {QS__FIELDS(memory_fields), .layout = QS__ONE_LINE};
 
+static qs_status speed_read(const qs__place *place, void *object) {
+    qs_class *one = object;
+    return qs__speeds_read(place, &one->speed, &one->products);
+}
+
+static void speed_write(qs__writer *writer, const char *name, const void *object) {
+    const qs_class *one = object;
+    qs__speeds_write(writer, name, one->speed, &one->products);
+}
+
+static const qs__hook speed_hook = {speed_read, speed_write, NULL, NULL};
+
 static const qs__field class_fields[] = {
     {"role", QS__CHOICE, QS__REQUIRED, QS__AT(qs_class, inference), .names = roles,
      .text = "which side the class is on; nothing assumes which of the two is slower"},
@@ -45,8 +57,11 @@ static const qs__field class_fields[] = {
      .absent = "any host", .text = "hosts that it may run on, with shell wildcards (`gpu*`)"},
     {"share", QS__PART, QS__INPUT, QS__AT(qs_class, speed), .standard = 1,
      .text = "part of the device that is lent: the default of `speed` and of `memory.limit`, which are written in its place"},
-    {"speed", QS__PART, QS__DERIVED, QS__AT(qs_class, speed), .absent = "`share`",
-     .text = "part of its compute: after each kernel the device rests for kernel time × (1/speed − 1)"},
+    {"speed", QS__OBJECT, QS__DERIVED, QS__OWN, .hook = &speed_hook, .values = "part, or object: format → part", .absent = "`share`",
+     .text =
+         "part of its compute: after each kernel the device rests for kernel time × (1/speed − 1). By formats, `fp32` among them: of the "
+         "products of linear layers, convolutions and matmuls in each (a format that is not named counts as the narrowest named one of "
+         "its kind that is as wide, else as `fp32`); all else has the greatest of them"},
     {"memory", QS__OBJECT, QS__LEFT_OUT, QS__OWN, .of = &memory_record, .absent = "no limit",
      .text = "what one device has, and how much of it may be used"},
     {"formats", QS__FORMAT, QS__REQUIRED, QS__IN(qs_class, format, formats), .least = 1, .most = QS_MAX_FORMATS, .unit = "formats",

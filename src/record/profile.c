@@ -116,10 +116,22 @@ static const qs__record conversion_record = {QS__FIELDS(conversion_fields), .tit
 
 /* ---- Classes ----------------------------------------------------------------------------------------------------------------------- */
 
+static qs_status speed_read(const qs__place *place, void *object) {
+    qs_class_profile *one = object;
+    return qs__speeds_read(place, &one->speed, &one->products);
+}
+
+static void speed_write(qs__writer *writer, const char *name, const void *object) {
+    const qs_class_profile *one = object;
+    qs__speeds_write(writer, name, one->speed, &one->products);
+}
+
+static const qs__hook speed_hook = {speed_read, speed_write, NULL, NULL};
+
 static const qs__field device_fields[] = {
     {"backend", QS__NAME, QS__REQUIRED, QS__AT(qs_class_profile, backend), .text = "as in the cluster file"},
     {"name", QS__TEXT, QS__REQUIRED, QS__AT(qs_class_profile, device), .text = "what it was measured on: of backend `cpu` the processor"},
-    {"speed", QS__NUMBER, QS__REQUIRED, QS__AT(qs_class_profile, speed), .high = 1,
+    {"speed", QS__OBJECT, QS__REQUIRED, QS__OWN, .hook = &speed_hook, .values = "part, or object: format → part",
      .text = "as in the cluster file; times include the rests of `speed`"},
     {"library", QS__TEXT, QS__REQUIRED, QS__AT(qs_class_profile, library), .text = "kernel library and its version"},
     {"joins", QS__FLAG, QS__LEFT_OUT, QS__AT(qs_class_profile, joins),

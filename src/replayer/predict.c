@@ -284,9 +284,12 @@ static qs_status class_check(const qs_class *one, const qs_class_profile *profil
             QS_MISMATCH,
             "class %s was profiled on %d, the cluster has it on %d of its GPU's multiprocessors (0: all): profile this cluster again",
             one->name, profile->multiprocessors, one->cuda_multiprocessors);
-    if (profile->speed == one->speed && profile->threads == one->threads) return QS_OK;
-    return qs_fail(QS_MISMATCH, "class %s was profiled with %d threads at speed %g, the cluster has %d at %g: profile this cluster again",
-                   one->name, profile->threads, profile->speed, one->threads, one->speed);
+    char was[QS_SPEEDS_TEXT], is[QS_SPEEDS_TEXT];
+    qs_speeds_text(profile->speed, &profile->products, was);
+    qs_speeds_text(one->speed, &one->products, is);
+    if (strcmp(was, is) == 0 && profile->threads == one->threads) return QS_OK;
+    return qs_fail(QS_MISMATCH, "class %s was profiled with %d threads at speed %s, the cluster has %d at %s: profile this cluster again",
+                   one->name, profile->threads, was, one->threads, is);
 }
 
 static qs_status class_make(qs__predictor *one, int c) {

@@ -111,6 +111,31 @@ TEST(lent_in_part) {
     free(half);
 }
 
+/* Products take as much longer as their format is slower, and nothing else does. */
+TEST(slow_in_some_formats) {
+    char *text = replaced(pair, "\"device\":\"t4\",", "\"device\":\"t4\",\"speed\":{\"fp32\":0.25,\"fp16\":0.5,\"int8\":1},");
+    made plain = {0}, slow = {0};
+    int products[QS_MAX_FORMATS] = {0};
+    assert_ok(make("lenet5", pair, &plain));
+    assert_ok(make("lenet5", text, &slow));
+    const qs_class_profile *a = qs_profile_class(&plain.profile, "slow"), *b = qs_profile_class(&slow.profile, "slow");
+    assert_int_equal(a->kernels, b->kernels);
+    for (int i = 0; i < a->kernels; i++) {
+        qs_case one;
+        assert_ok(qs_case_parse(a->kernel[i].case_text, &one));
+        const qs_format *format = one.operand[0].format;
+        const int times = one.op->kind != QS_ADJUSTABLE ? 1 : format->kind == QS_KIND_INTEGER ? 1 : format->bits == 16 ? 2 : 4;
+        products[times] += one.op->kind == QS_ADJUSTABLE;
+        assert_true(b->kernel[i].us == times * a->kernel[i].us);
+    }
+    assert_true(products[1] > 0 && products[2] > 0 && products[4] > 0);
+    for (int i = 0; i < a->conversions; i++)
+        assert_true(b->conversion[i].piece[0].us_per_element == a->conversion[i].piece[0].us_per_element);
+    release(&plain);
+    release(&slow);
+    free(text);
+}
+
 /* ---- Completeness --------------------------------------------------------------------------------------------------------------- */
 
 static void mix_price(const made *one, const qs_class *class_, const qs_class_profile *profile, const qs_recipe *const *recipe) {
@@ -271,4 +296,4 @@ TEST(refusals) {
     refuse(QS_MISMATCH, "\"bytes_per_second\":\"10GB\",", "", "add \"bytes_per_second\" to a link of kind network");
 }
 
-TEST_MAIN(table, ratios, compute_bound, lent_in_part, mixtures, batches, codes, file, all_reduces, refusals)
+TEST_MAIN(table, ratios, compute_bound, lent_in_part, slow_in_some_formats, mixtures, batches, codes, file, all_reduces, refusals)

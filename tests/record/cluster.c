@@ -158,6 +158,33 @@ TEST(shares) {
     expect_share("\"share\": 0.001, \"memory\": {\"capacity\": 10}", 0.001, 1);
 }
 
+/* By formats: of products, the greatest of all else. Text and signature know them. */
+TEST(speeds_by_format) {
+    char *text = replaced(cluster_sample, "\"speed\": 0.8", "\"speed\": {\"fp32\": \"20%\", \"int8\": 0.5}"), *again, *third;
+    char one[32], other[32];
+    qs_cluster cluster, copy, plain;
+    assert_ok(qs_cluster_parse(text, "speeds", &cluster));
+    const qs_class *class_ = &cluster.class_[1];
+    assert_true(class_->speed == 0.5);
+    assert_int_equal(class_->products.formats, 2);
+    assert_string_equal(class_->products.format[1]->name, "int8");
+    assert_true(class_->products.part[0] == 0.2 && class_->products.part[1] == 0.5);
+    assert_int_equal(cluster.class_[0].products.formats, 0);
+    assert_ok(qs_cluster_text(&cluster, &again));
+    assert_ok(qs_cluster_parse(again, "again", &copy));
+    assert_ok(qs_cluster_text(&copy, &third));
+    assert_string_equal(again, third);
+    assert_non_null(strstr(again, "\"speed\": {\"fp32\": 0.2, \"int8\": 0.5}"));
+    assert_ok(qs_cluster_parse(cluster_sample, "plain", &plain));
+    assert_string_not_equal(qs_cluster_signature(&cluster, one), qs_cluster_signature(&plain, other));
+    qs_cluster_release(&plain);
+    qs_cluster_release(&copy);
+    qs_cluster_release(&cluster);
+    free(third);
+    free(again);
+    free(text);
+}
+
 static void refuse(const char *from, const char *to, const char *message) {
     char *text = replaced(cluster_sample, from, to);
     qs_cluster untouched = {.classes = 77};
@@ -167,6 +194,10 @@ static void refuse(const char *from, const char *to, const char *message) {
 }
 
 TEST(refusals) {
+    refuse("\"speed\": 0.8", "\"speed\": {\"int8\": 1}", "classes.alpha.speed: must name \"fp32\"");
+    refuse("\"speed\": 0.8", "\"speed\": {\"fp32\": 0}", "classes.alpha.speed.fp32: 0 is outside 0.001 .. 1");
+    refuse("\"speed\": 0.8", "\"speed\": {\"fp32\": 1, \"int99\": 1}", "classes.alpha.speed.int99: ");
+    refuse("\"speed\": 0.8", "\"speed\": [1]", "classes.alpha.speed: must be");
     refuse("qsync/cluster/2", "qsync/cluster/3", "cluster.json: schema: must be \"qsync/cluster/2\", is \"qsync/cluster/3\"");
     refuse("\"role\": \"training\"", "\"role\": \"boss\"", "cluster.json: classes.zeta.role: must be \"training\" or \"inference\"");
     refuse("\"role\": \"training\",", "", "cluster.json: classes.zeta: field \"role\" is missing");
@@ -241,6 +272,15 @@ TEST(examples) {
     assert_int_equal(count, 3);
     assert_string_equal(recipes[2].name, "int8/bf16");
     qs_cluster_release(&cluster);
+    static const struct { const char *file, *low; } few[] = {{"cluster-npu4.json", "int4:shift4"}, {"cluster-npu8.json", "int8:tensor"}};
+    for (size_t i = 0; i < COUNT_OF(few); i++) {
+        read_example(few[i].file, &cluster);
+        assert_ok(qs_class_recipes(&cluster.class_[1], QS_MAX_FORMATS, recipes, &count));
+        assert_int_equal(count, 2);
+        assert_string_equal(recipes[1].name, few[i].low);
+        assert_true(cluster.class_[1].products.part[0] == 0.2 && cluster.class_[1].speed == 1);
+        qs_cluster_release(&cluster);
+    }
     read_example("cluster-avx2.json", &cluster);
     expect_weak(&cluster, "avx2_vnni", 1);
     assert_ok(qs_class_recipes(&cluster.class_[1], QS_MAX_FORMATS, recipes, &count));
@@ -273,4 +313,5 @@ TEST(accumulator) {
     qs_cluster_release(&again);
 }
 
-TEST_MAIN(copies, accumulator, round_trip, fields, ranks, minimal, single, signature, sizes, refusals, examples, shares, missing_file)
+TEST_MAIN(copies, accumulator, round_trip, fields, ranks, minimal, single, signature, sizes, refusals, examples, shares, speeds_by_format,
+          missing_file)

@@ -134,6 +134,22 @@ TEST(parts_of_gpus_are_told_apart) {
     cluster.class_[1].cuda_multiprocessors = profile.class_[1].multiprocessors = 0;
 }
 
+/* Nor do those of one speed say anything of others, of all kernels or of products in a format. */
+TEST(speeds_are_told_apart) {
+    const qs_recipe *const *recipe[2] = {bound[0], bound[1]};
+    qs_speeds *products = &cluster.class_[1].products;
+    qs_prediction out;
+    *products = (qs_speeds){1, {qs_format_of("fp32")}, {0.25}};
+    assert_refused(qs_predict(graph, &cluster, &profile, &job, recipe, NULL, &out), QS_MISMATCH, "the cluster has 1 at fp32 0.25");
+    profile.class_[1].products = *products;
+    qs_prediction same = ask(1, NULL);
+    qs_prediction_release(&same);
+    products->formats = 0;
+    assert_refused(qs_predict(graph, &cluster, &profile, &job, recipe, NULL, &out), QS_MISMATCH,
+                   "at speed fp32 0.25, the cluster has 1 at 1");
+    profile.class_[1].products.formats = 0;
+}
+
 /* Times alone make nobody slower, and the one that is waited for faster. */
 TEST(host_slowdown_is_what_was_measured) {
     qs_prediction beside = ask(1, NULL);
@@ -210,5 +226,5 @@ TEST(recordings_hide_the_host_s_work) {
 }
 
 TEST_MAIN_WITH(setup, teardown, more_ranks_than_profiled_are_told, phases_are_the_iteration, without_casts_only_casts_are_gone,
-               a_slow_rank_is_waited_for, impossible_slowdowns_are_refused, parts_of_gpus_are_told_apart,
+               a_slow_rank_is_waited_for, impossible_slowdowns_are_refused, parts_of_gpus_are_told_apart, speeds_are_told_apart,
                host_slowdown_is_what_was_measured, recordings_are_taken_where_they_are_faster, recordings_hide_the_host_s_work)

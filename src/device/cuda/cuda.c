@@ -87,6 +87,7 @@ static qs_status start(const qs_device_options *options, qs__cuda *cuda) {
     const size_t limit = (size_t)options->cuda.memory_bytes;
     cuda->capacity = limit > 0 && limit < total ? limit : total;
     cuda->speed = options->speed;
+    cuda->products = options->products;
     cuda->records = cuda->part ? QS_RECORDS_NEVER : options->cuda.records; /* no graphs of a green context's kernels (docs/cuda.md) */
     QS_TRY(qs_allocate((size_t)qs__cuda_module_count, sizeof *cuda->module, &cuda->module));
     QS_TRY(notes_make(cuda));
@@ -212,7 +213,8 @@ static qs_status kernel_bind(qs__cuda_kernel *kernel, const qs_location *operand
     kernel->scratch = scratch.memory ? (qs__cuda_address(scratch) + SCRATCH_UNIT - 1) / SCRATCH_UNIT * SCRATCH_UNIT : 0;
     QS_TRY(qs__cuda_complaints_enter(cuda, kernel));
     kernel->ready = true;
-    if (cuda->speed < 1) {
+    kernel->speed = qs_case_speed(&kernel->one, cuda->speed, &cuda->products);
+    if (kernel->speed < 1) {
         QS_TRY(qs__cuda_function_find(cuda, "rest_begin", &kernel->rest[0]));
         QS_TRY(qs__cuda_function_find(cuda, "rest_end", &kernel->rest[1]));
     }
@@ -236,8 +238,8 @@ static qs_status cuda_prepare(void *state, const qs_case *one, const char *name,
 qs_status qs__cuda_run(void *state, const qs_run *run) {
     qs__cuda_kernel *kernel = state;
     const qs__cuda *cuda = kernel->cuda;
-    if (cuda->speed >= 1) return kernel->run(kernel, run);
-    const qs__cuda_rest_job rest = {.clock = cuda->clock, .factor = 1 / cuda->speed - 1};
+    if (kernel->speed >= 1) return kernel->run(kernel, run);
+    const qs__cuda_rest_job rest = {.clock = cuda->clock, .factor = 1 / kernel->speed - 1};
     const CUstream stream = cuda->stream[QS_QUEUE_KERNELS];
     QS_TRY(qs__cuda_put(cuda, stream, kernel->rest[0], 1, 1, 0, &rest));
     QS_TRY(kernel->run(kernel, run));

@@ -37,6 +37,7 @@ typedef struct qs__cuda {
     CUstream stream[QS_QUEUES];
     struct qs__transfers *transfers; /* copies between host and device on their way (transfers.c) */
     double speed;
+    qs_speeds products;
     char family[32]; /* of kernels, tried before all others; "" for none */
     size_t capacity; /* bytes that can be reserved */
     size_t reserved;
@@ -89,7 +90,8 @@ struct qs__cuda_kernel {
     qs_status (*complain)(const qs__cuda_kernel *kernel, const qs__cuda_complaint *complaint);
     int number;         /* of its complaints */
     bool ready;         /* operands are bound */
-    CUfunction rest[2]; /* around it, on a device that rests */
+    double speed;       /* of the GPU's pace */
+    CUfunction rest[2]; /* around it, where that is below 1 */
 };
 
 /* Where the operand of a role lies (0 when absent). Asserts that the pass has it. */

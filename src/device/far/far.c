@@ -36,6 +36,7 @@ typedef struct far {
     int socket;
     pid_t child;
     double speed;
+    qs_speeds products;
     qs__far_facts facts;
     char gone[256]; /* why the child is; "": it is there */
     uint64_t memories, kernels, reads;
@@ -225,6 +226,11 @@ static qs_status setting_make(const qs_device_options *options, qs__far_setting 
                              .speed = options->speed,
                              .bytes_per_second = with->bytes_per_second,
                              .latency_us = with->latency_us};
+    out->products = options->products.formats;
+    for (int i = 0; i < out->products; i++) {
+        snprintf(out->product[i], sizeof out->product[i], "%s", options->products.format[i]->name);
+        out->part[i] = options->products.part[i];
+    }
     if (strcmp(runs, "far") == 0) return qs_fail(QS_USAGE, "the device far cannot run itself: name cpu or ref in `runs`");
     if (!(with->bytes_per_second >= 0) || !(with->latency_us >= 0 && with->latency_us <= 1e6) || with->memory_bytes < 0)
         return qs_fail(QS_USAGE,
@@ -260,6 +266,7 @@ static qs_status far_open(const qs_device_options *options, void **state) {
     QS_TRY(qs_allocate(1, sizeof *here, &here));
     here->socket = -1;
     here->speed = options->speed;
+    here->products = options->products;
     QS_GOTO(child_start(here));
     const qs__far_command command = {.kind = QS__FAR_OPEN, .payload = sizeof setting};
     QS_GOTO(request(here, &command, &setting, sizeof here->facts));
@@ -356,7 +363,7 @@ static double far_peak(void *state, const qs_format *format) {
     const qs__far_command command = {.kind = QS__FAR_PEAK, .payload = strlen(format->name) + 1};
     if (request(here, &command, format->name, sizeof peak) != QS_OK) return 0;
     memcpy(&peak, here->answer, sizeof peak);
-    return peak / here->speed;
+    return peak / qs_format_speed(format, here->speed, &here->products);
 }
 
 /* ---- Memory ---- */

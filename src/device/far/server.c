@@ -106,11 +106,16 @@ static qs_status device_open(server *here, const command *one, qs__far_facts *ou
     const qs__far_setting *with = &here->setting;
     if (with->protocol != QS__FAR_PROTOCOL || with->command_bytes != sizeof(qs__far_command))
         return qs_fail(QS_MISMATCH, "qsync-far is of another build than the program that started it: install both together");
-    const qs_device_options options = {.backend = with->runs,
-                                       .threads = with->threads,
-                                       .isa = with->isa[0] ? with->isa : NULL,
-                                       .speed = with->speed,
-                                       .family = with->family[0] ? with->family : NULL};
+    qs_device_options options = {.backend = with->runs,
+                                 .threads = with->threads,
+                                 .isa = with->isa[0] ? with->isa : NULL,
+                                 .speed = with->speed,
+                                 .products.formats = with->products,
+                                 .family = with->family[0] ? with->family : NULL};
+    for (int i = 0; i < with->products; i++) {
+        options.products.part[i] = with->part[i];
+        QS_TRY(qs_format_find(with->product[i], &options.products.format[i]));
+    }
     QS_TRY(qs_device_open(&options, &here->device));
     qs_device_describe(here->device, &info);
     *out = (qs__far_facts){0};

@@ -5,7 +5,7 @@
 
 #include "qsync/device.h"
 
-enum { QS__FAR_PROTOCOL = 2, QS__FAR_NAME = 64, QS__FAR_FORMATS = 8 };
+enum { QS__FAR_PROTOCOL = 3, QS__FAR_NAME = 64, QS__FAR_FORMATS = 8 };
 
 typedef enum qs__far_kind {
     /* Answered, in the queue of kernels. */
@@ -48,6 +48,9 @@ typedef struct qs__far_setting {
     int64_t memory_bytes; /* 0: no limit of its own */
     double speed, bytes_per_second, latency_us;
     char runs[QS__FAR_NAME], isa[QS__FAR_NAME], family[QS__FAR_NAME]; /* "": none */
+    int32_t products;                                                 /* of qs_speeds */
+    char product[QS_MOST_SPEEDS][QS__FAR_NAME];
+    double part[QS_MOST_SPEEDS];
 } qs__far_setting;
 
 typedef struct qs__far_facts {

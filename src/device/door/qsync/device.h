@@ -51,6 +51,7 @@ typedef struct qs_device_options {
     int threads;         /* >= 1 */
     const char *isa;     /* ceiling, a name of qs_number_isa_name_at: "avx512_core_amx", "avx2_vnni", ...; NULL = "all" */
     double speed;        /* (0, 1]: after each kernel the device rests kernel time × (1/speed - 1) */
+    qs_speeds products;  /* the same of products of operands, format by format (qs_case_speed) */
     const char *family;  /* NULL, or a family of kernels (cpu: device/cpu/kernels.def) that is taken wherever it has one, also where others
                             are better: to compare them. "integer" and "grouped_gemm" are the two ways to multiply shift groups */
     qs_far_options far;
@@ -81,6 +82,7 @@ typedef struct qs_device_info {
     int threads;
     int multiprocessors; /* of a GPU, where the device has a part of them; else 0 */
     double speed;
+    qs_speeds products;
     const char *formats[8]; /* compute formats it has kernels for, NULL-terminated */
 } qs_device_info;
 

@@ -354,6 +354,20 @@ static inline bool qs_op_multiplies(const qs_op *op) {
     return op->kind == QS_ADJUSTABLE && !op->inner;
 }
 
+/* At which part of its pace a device multiplies in each format: one that is made for few bits, or emulates such a one. */
+enum { QS_MOST_SPEEDS = 8 };
+typedef struct qs_speeds {
+    int formats; /* fp32 among them; 0: products are as fast as everything else */
+    const qs_format *format[QS_MOST_SPEEDS];
+    double part[QS_MOST_SPEEDS]; /* (0, 1] */
+} qs_speeds;
+/* "0.8", or "fp32 0.2, int8 1": of `speed` where no format is named. text[QS_SPEEDS_TEXT]; returns it. */
+#define QS_SPEEDS_TEXT 256
+QS_API const char *qs_speeds_text(double speed, const qs_speeds *products, char *text);
+/* The part at which it multiplies in a format; `speed` where none is named. A format that is not named is computed as the narrowest named one
+ * of its kind that is as wide; where there is none, as fp32. */
+QS_API double qs_format_speed(const qs_format *format, double speed, const qs_speeds *products);
+
 /* Puts the standard where a setting is 0 (but those of optimisers, which their job gives), and 1 for a stride, dilation or groups of 0.
  * Graphs do so when a node is added, and so does qs_case_make. */
 QS_API void qs_attributes_complete(const qs_op *op, qs_attributes *attributes);
@@ -552,6 +566,8 @@ QS_API int qs_case_position(const qs_case *one, qs_role role);
 /* Checks presence, shapes and formats against each other; QS_USAGE with the rule. Called before any kernel is chosen. */
 QS_API qs_status qs_case_check(const qs_case *one);
 QS_API double qs_case_flops(const qs_case *one);
+/* The part of a device's pace at which a case runs: `speed`, but for products of operands that of the slower factor's format. */
+QS_API double qs_case_speed(const qs_case *one, double speed, const qs_speeds *products);
 /* Cases are equal exactly when their texts are; equal cases have equal hashes, which mean something within one process only. */
 QS_API bool qs_case_equal(const qs_case *a, const qs_case *b);
 QS_API uint64_t qs_case_hash(const qs_case *one);

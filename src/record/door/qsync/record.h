@@ -44,6 +44,7 @@ typedef struct qs_class {
     char cuda_device[64];                  /* of backend cuda: a GPU's index or UUID; "": ranks of a host take its GPUs in turn */
     int cuda_multiprocessors, cuda_record; /* the same: that all runs on (0: the whole); recordings: where faster (0), never, always (2) */
     double speed;                          /* part of the device's compute that is lent */
+    qs_speeds products;                    /* the same of products, where they differ by format; `speed` is the greatest of them */
     int64_t memory_capacity, memory_limit; /* bytes, 0: none; "30%" in the file refers to the capacity and is resolved by the reader */
     int formats;                           /* compute formats, in the file's order */
     const qs_format *format[QS_MAX_FORMATS]; /* fp32 is always among them */
@@ -331,6 +332,7 @@ typedef struct qs_class_profile {
     char backend[16], device[96]; /* device: its name, "AMD EPYC ..." */
     char library[64], build[64], date[32];
     double speed;
+    qs_speeds products;           /* this and speed: as in the cluster file */
     char isa[64];                 /* of cuda: the architecture, "sm_90" */
     int threads, multiprocessors; /* 0: the backend has none, or it was a whole GPU */
     int64_t cache_bytes;          /* 0: no such model */
