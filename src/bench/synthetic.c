@@ -42,13 +42,14 @@ qs_status synthetic_conversion(synthetic_costs *costs, const qs_case *one) {
         .to = qs_conversion_target(one),
         .steps = qs_conversion_steps_of(one),
         .rounding = one->attributes.rounding,
+        .least_squares = one->attributes.least_squares,
         .pieces = 1,
         .piece = {{.to_elements = 1 << 24, .us_per_element = qs_case_bytes(one) / costs->device->bytes / elements, .us = 1, .r2 = 1}}};
     snprintf(row.kind, sizeof row.kind, "%s", one->op->name);
     for (int i = 0; i < profile->conversions; i++) {
         const qs_conversion_cost *old = &profile->conversion[i];
         if (strcmp(old->kind, row.kind) == 0 && old->from == row.from && old->to == row.to && old->steps == row.steps &&
-            old->rounding == row.rounding)
+            old->rounding == row.rounding && old->least_squares == row.least_squares)
             return QS_OK;
     }
     QS_TRY(qs_grow(&profile->conversion, &costs->conversions, (size_t)profile->conversions + 1, sizeof row));

@@ -84,12 +84,11 @@ const qs_format *qs_conversion_target(const qs_case *one) {
     return packed >= 0 ? one->operand[packed].format : dst >= 0 ? one->operand[dst].format : NULL;
 }
 
-/* No fit knows what a search for the range of least squared error takes. */
 bool qs_conversion_is_of(const qs_conversion_cost *row, const qs_case *one) {
     const qs_rounding rounding = one->attributes.rounding;
     const bool same_rounding =
         one->attributes.to ? (row->rounding == QS_STOCHASTIC) == (rounding == QS_STOCHASTIC) : row->rounding == rounding;
-    return strcmp(row->kind, one->op->name) == 0 && !one->attributes.least_squares &&
+    return strcmp(row->kind, one->op->name) == 0 && row->least_squares == one->attributes.least_squares &&
            qs_conversion_formats_alike(row->from, one->operand[qs_case_position(one, QS_SRC)].format) &&
            qs_conversion_formats_alike(row->to, qs_conversion_target(one)) && row->steps == qs_conversion_steps_of(one) && same_rounding;
 }

@@ -87,6 +87,9 @@ static qs_status fixed_point_add(recorder *to, const qs_format *real, const qs_f
         qs_conversion_cost down = {.from = real, .to = integer, .steps = steps, .rounding = QS_NEAREST_EVEN};
         const qs_conversion_cost up = {.from = integer, .to = real, .steps = steps, .rounding = QS_NEAREST_EVEN};
         QS_TRY(conversion_add(to, down, "quantize", bits));
+        down.least_squares = true; /* all errors in one pass over the values, which is before that of the codes */
+        QS_TRY(conversion_add(to, down, "quantize", real->bits + bits));
+        down.least_squares = false;
         down.rounding = QS_STOCHASTIC;
         QS_TRY(conversion_add(to, down, "quantize", bits));
         QS_TRY(conversion_add(to, up, "dequantize", bits));

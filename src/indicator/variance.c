@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Variance that quantizing one tensor adds (docs/method.md §3.1): from a bound on its steps, or exact sums, measured or estimated from the
- * histogram of binary exponents. */
+ * histogram of binary exponents, of even grids and of powers of two. */
 #include <math.h>
 
 #include "qsync/indicator.h"
@@ -74,6 +74,63 @@ static bool histogram_variance(const qs_spread *tensor, const qs_format *format,
     return elements > 0;
 }
 
+/* ---- Codes that are no even grid, and ranges that are no largest magnitude ---- */
+
+/* Σ over the elements of the mean of f, given its integral from 0 to u in units of q, over values spread evenly in the part of each binade
+ * that the tensor has. */
+typedef double (*integral)(double u, double end);
+static double histogram_mean(const qs_spread *tensor, double q, double end, integral of) {
+    double sum = 0;
+    for (int i = 0; i < QS_EXPONENTS; i++) {
+        const double count = tensor->range_histogram[i], low = ldexp(1, i + QS_LOWEST_EXPONENT + tensor->histogram_shift);
+        const double high = fmin(2 * low, fmax(tensor->absmax, 1.001 * low));
+        if (count > 0) sum += count * q * q * (of(high / q, end) - of(low / q, end)) * q / (high - low);
+    }
+    return sum * tensor->histogram_factor;
+}
+
+static bool has_histogram(const qs_spread *tensor) {
+    double elements = 0;
+    for (int i = 0; tensor->range_histogram && i < QS_EXPONENTS; i++)
+        elements += tensor->range_histogram[i];
+    return elements > 0;
+}
+
+/* ∫ (t - a)(b - t) from 0 to u, where a and b are 0 and 1, or the powers of two around t; none beyond the largest. */
+static double powers_integral(double u, double largest) {
+    const double t = fmin(u, largest);
+    if (t <= 1) return t * t / 2 - t * t * t / 3;
+    const double a = ldexp(1, ilogb(t));
+    return 1.0 / 6 + (a * a * a - 1) / 42 - (t * t * t - a * a * a) / 3 + 1.5 * a * (t * t - a * a) - 2 * a * a * (t - a);
+}
+
+/* Without a histogram all elements have the distance of the two largest powers. */
+static double logarithmic_variance(const qs_spread *tensor, const qs_format *format, bool exact) {
+    const double step = tensor->absmax / format->max;
+    if (!exact || !has_histogram(tensor)) return tensor->absmax * tensor->absmax / 4 * tensor->count / 6;
+    return tensor->absmax > 0 ? histogram_mean(tensor, step, format->max, powers_integral) : 0;
+}
+
+/* ∫ of the squared distance to the nearest whole number up to the last one, from 0 to u. */
+static double nearest_integral(double u, double last) {
+    const double inside = fmin(u, last), whole = floor(inside), f = inside - whole, beyond = u - inside;
+    const double part = f <= 0.5 ? f * f * f / 3 : 1.0 / 12 - (1 - f) * (1 - f) * (1 - f) / 3;
+    return whole / 12 + part + beyond * beyond * beyond / 3;
+}
+
+/* What clipping at the range of least squared error leaves of the error that codes of the whole range have. */
+static double clipped_share(const qs_spread *tensor, const qs_format *format) {
+    double whole = 0, least = INFINITY;
+    if (!has_histogram(tensor) || !(tensor->absmax > 0)) return 1;
+    for (int c = 0; c < QS_CLIPS; c++) {
+        const double step = (double)qs_clip_ratio(c) * tensor->absmax / format->max;
+        const double error = histogram_mean(tensor, step, format->max, nearest_integral);
+        if (c == 0) whole = error;
+        least = fmin(least, error);
+    }
+    return whole > 0 ? least / whole : 1;
+}
+
 static double measured_variance(const qs_spread *tensor, const qs_quantizer *quantizer, bool asymmetric) {
     const qs_format *format = quantizer->format;
     if (format == qs_format_of("bf16")) return tensor->variance_bf16;
@@ -109,18 +166,17 @@ qs_status qs_rounding_variance(const qs_spread *tensor, const qs_quantizer *quan
             "%s: the variance of codes behind a Hadamard transform needs the transformed values' maximum, which no profile holds: "
             "compare such recipes by training them, or use shift groups (int4:shift4)",
             what);
-    if (quantizer->least_squares || format->is_logarithmic)
-        return qs_fail(
-            QS_UNSUPPORTED,
-            "%s: the variance of %s needs more of the values' distribution than a profile holds: compare such recipes by training "
-            "them, or use one without (int4:shift4)",
-            what, format->is_logarithmic ? "powers of two" : "clipped ranges (mse)");
+    if (format->is_logarithmic) {
+        *out = rounding_factor(quantizer->rounding) * logarithmic_variance(tensor, format, exact);
+        return QS_OK;
+    }
     const double step2 = integer ? integer_step2(tensor, quantizer, asymmetric) : float_step2(tensor, format);
     if (!(step2 >= 0))
         return qs_fail(QS_MISMATCH, "%s: the profile lacks what the step of %s needs: profile this model again", what, format->name);
     const double step = integer ? sqrt(step2 / fmax(tensor->count, 1)) : 0;
     double sum = exact ? measured_variance(tensor, quantizer, asymmetric) : NAN;
     if (isnan(sum) && !(exact && (step > 0 || !integer) && histogram_variance(tensor, format, step, &sum))) sum = step2 / 6;
+    if (exact && quantizer->least_squares) sum *= clipped_share(tensor, format);
     *out = rounding_factor(quantizer->rounding) * sum;
     return QS_OK;
 }

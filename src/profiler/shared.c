@@ -193,9 +193,9 @@ qs_status qs__shared_join(const qs__setting *setting, qs__cases *cases, qs_quali
 /* A fit has no case: what it is of stands in its place. */
 static void kind_text(const qs_case *kind, int64_t batch, char text[160]) {
     const qs_format *to = qs_conversion_target(kind);
-    snprintf(text, 160, "fit %s %s from %s to %s, steps %d, rounding %d, weights %d, batch %" PRId64, kind->op->name, kind->pass->name,
+    snprintf(text, 160, "fit %s %s from %s to %s, steps %d, rounding %d%s, weights %d, batch %" PRId64, kind->op->name, kind->pass->name,
              kind->operand[qs_case_position(kind, QS_SRC)].format->name, to ? to->name : "none", (int)qs_conversion_steps_of(kind),
-             (int)kind->attributes.rounding, qs_conversion_of_weights(kind), batch);
+             (int)kind->attributes.rounding, kind->attributes.least_squares ? " mse" : "", qs_conversion_of_weights(kind), batch);
 }
 
 bool qs__shared_fit(const qs__setting *setting, const qs_case *kind, size_t step_bytes, qs_conversion_cost *out) {

@@ -99,6 +99,8 @@ static const qs__field conversion_fields[] = {
              "output channels, with the maxima of input channels found in the same pass"},
     {"rounding", QS__ROUNDING, QS__REQUIRED, QS__AT(qs_conversion_cost, rounding), .values = "`nearest-even`, `stochastic`, ...",
      .text = "how it rounds"},
+    {"mse", QS__FLAG, QS__LEFT_OUT, QS__AT(qs_conversion_cost, least_squares),
+     .text = "of `quantize`: its range is the one of least squared error, which it looks for"},
     {"weights", QS__FLAG, QS__LEFT_OUT, QS__AT(qs_conversion_cost, weights),
      .text = "of weights, which are cold: they were used a step ago. A kind without such a row is priced by its other row, and the other "
              "way round"},

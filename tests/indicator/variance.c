@@ -161,6 +161,55 @@ TEST(estimates_follow_the_array) {
     }
 }
 
+/* Powers of two: by all 65536 draws of a value the mean of its squared error is (t - a)(b - t), a and b the codes around it; here by that
+ * product itself. The density within a binade is taken as even, as above, and steps are whole binades. */
+TEST(powers_of_two_follow_the_array) {
+    static sample one;
+    for (int relu = 0; relu < 2; relu++) {
+        for (int bits = 2; bits <= 4; bits++) {
+            char name[24];
+            double exact = 0;
+            snprintf(name, sizeof name, "log%d:stochastic", bits);
+            sample_fill(&one, 1.5, relu);
+            const double step = one.spread.absmax / qs_format_of(bits == 4 ? "log4" : bits == 3 ? "log3" : "log2")->max;
+            for (int i = 0; i < COUNT; i++) {
+                const double t = fabs((double)one.values[i]) / step, a = t < 1 ? 0 : ldexp(1, ilogb(t)), b = t < 1 ? 1 : 2 * a;
+                exact += step * step * (t - a) * (b - t);
+            }
+            const double estimate = variance_of(&one.spread, name, false, true), bound = variance_of(&one.spread, name, false, false);
+            if (fabs(estimate - exact) > 0.1 * exact || bound < exact)
+                fail_msg("%s: estimated %.4g, exact %.4g, without a histogram %.4g", name, estimate, exact, bound);
+        }
+    }
+}
+
+/* What clipping takes off the error of codes to nearest: found by the same search over the values themselves. The estimate knows a tail by
+ * its binades only, in which it is even: the last one counts most, so it may be off by a fifth. */
+TEST(clipped_ranges_follow_the_array) {
+    static const char *const names[] = {"int8", "int6", "int4", "int3"};
+    static sample one;
+    static int8_t codes[COUNT];
+    sample_fill(&one, 1.5, false);
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        const qs_format *format = qs_format_of(names[i]);
+        const qs_clip_values values = {.format = format, .src = one.values, .count = COUNT, .stride = 1, .channels = 1};
+        const float ratio = qs_clip_find(&values, (float)one.spread.absmax), step = ratio * qs_step_of_absmax(format, (float)one.spread.absmax);
+        char text[64];
+        double exact = 0;
+        qs_quantize_array(format, QS_NEAREST_EVEN, (qs_random_stream){0}, step, COUNT, one.values, codes);
+        for (int k = 0; k < COUNT; k++)
+            exact += pow((double)one.values[k] - (double)step * codes[k], 2);
+        snprintf(text, sizeof text, "%s:mse", names[i]);
+        const double estimate = variance_of(&one.spread, text, false, true);
+        snprintf(text, sizeof text, "%s:nearest-even", names[i]);
+        const double whole = variance_of(&one.spread, text, false, true);
+        if (fabs(estimate - exact) > 0.2 * exact || estimate > whole)
+            fail_msg("%s: estimated %.4g, exact %.4g at %.3g of the range, unclipped %.4g", names[i], estimate, exact, (double)ratio, whole);
+        if (format->bits == 4) assert_true(ratio < 1 && exact < 0.8 * whole);
+    }
+    close_to(variance_of(&by_hand, "int8:mse", false, true), variance_of(&by_hand, "int8:nearest-even", false, true));
+}
+
 /* A gradient far below e5m2's least value: almost every draw gives zero, and q² D / 6 of the least step would be off by orders. */
 TEST(values_below_the_step) {
     static sample one;
@@ -203,4 +252,4 @@ TEST(overflow_is_counted) {
 }
 
 TEST_MAIN(steps_by_definition, transformed_values_are_refused, roundings, measured_sums_are_taken, missing_ranges_are_refused,
-          estimates_follow_the_array, values_below_the_step, histograms_are_rescaled, overflow_is_counted, shift_groups)
+          estimates_follow_the_array, powers_of_two_follow_the_array, clipped_ranges_follow_the_array, values_below_the_step, histograms_are_rescaled, overflow_is_counted, shift_groups)

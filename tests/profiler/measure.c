@@ -4,6 +4,7 @@
 /* A profile answers every question that a planner may put: whatever mix of the class's recipes, every kernel has its row and every
  * conversion its fit. */
 #include "profiler_support.h"
+#include "kit/schedule.h"
 
 #include "qsync/replayer.h"
 
@@ -168,4 +169,39 @@ static void wrong_options_are_refused(void **state) {
     bench_close(&b);
 }
 
-TEST_MAIN(mlp_on_ref, residual_net_on_cpu, progress_goes_up_to_one, a_stated_time_is_kept_to, wrong_options_are_refused)
+/* Ranges that are searched for cost what the search does: a fit of its own; with them and powers of two a plan is priced like any other. */
+TEST(searched_ranges_are_priced) {
+    static const char *const formats[] = {"fp32", "int4", "log4"}, *const recipes[] = {"fp32", "int4:shift4:mse/log4"};
+    bench b;
+    qs_recipe recipe[2];
+    qs_prediction prediction;
+    int count, searched = 0;
+    bench_open(&b, NULL, "ref", "mlp:width=0.125", 8);
+    qs_class *one = &b.cluster.class_[0];
+    one->formats = COUNT_OF(formats);
+    for (int i = 0; i < one->formats; i++)
+        one->format[i] = qs_format_of(formats[i]);
+    one->recipes = COUNT_OF(recipes);
+    for (int i = 0; i < one->recipes; i++)
+        snprintf(one->recipe[i], sizeof one->recipe[i], "%s", recipes[i]);
+    one->storages = 1;
+    one->storage[0] = one->format[0];
+    assert_ok(qs_profile_measure(&b.options, b.device, b.comm, &b.profile));
+    const qs_class_profile *profile = &b.profile.class_[0];
+    for (int i = 0; i < profile->conversions; i++) {
+        const qs_conversion_cost *row = &profile->conversion[i];
+        assert_true(!row->least_squares || (strcmp(row->kind, "quantize") == 0 && row->rounding == QS_NEAREST_EVEN));
+        searched += row->least_squares;
+    }
+    assert_true(searched > 0);
+    assert_ok(qs_class_recipes(one, 2, recipe, &count));
+    const qs_recipe **choice = recipes_uniform(b.graph, &recipe[1]);
+    const qs_recipe *const *by_class[] = {choice};
+    assert_ok(qs_predict(b.graph, &b.cluster, &b.profile, &b.job, by_class, NULL, &prediction));
+    qs_prediction_release(&prediction);
+    text_round_trips(&b.profile);
+    free(choice);
+    bench_close(&b);
+}
+
+TEST_MAIN(mlp_on_ref, residual_net_on_cpu, progress_goes_up_to_one, a_stated_time_is_kept_to, wrong_options_are_refused, searched_ranges_are_priced)

@@ -238,6 +238,7 @@ static qs_conversion_cost row_of(const qs_case *kind) {
                               .to = qs_conversion_target(kind),
                               .steps = qs_conversion_steps_of(kind),
                               .rounding = kind->attributes.rounding,
+                              .least_squares = kind->attributes.least_squares,
                               .weights = qs_conversion_of_weights(kind)};
     snprintf(row.kind, sizeof row.kind, "%s", kind->op->name);
     return row;

@@ -299,6 +299,7 @@ typedef struct qs_conversion_cost {
     const qs_format *from, *to; /* to NULL for absmax */
     qs_conversion_steps steps;
     qs_rounding rounding;
+    bool least_squares; /* of `quantize`: its range is the one of least squared error, which it looks for */
     bool weights; /* of weights, which a whole step has cooled; else of values, which the kernel before has just written */
     int pieces;
     qs_fit_piece piece[3];
