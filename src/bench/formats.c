@@ -5,6 +5,8 @@
  * */
 #include "bench.h"
 
+#include "qsync/blocks.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +22,8 @@ typedef struct rounder {
     int rounds;
     float *source, *values;
     void *packed;
-    json_t *groups[4]; /* rounding, packing, unpacking, quantizing: one object each */
+    json_t *groups[5]; /* rounding, packing, unpacking, quantizing, blocks: one object each */
+    qs_block_rounding blocks;
     bool json;
 } rounder;
 
@@ -84,6 +87,19 @@ static void quantize_bf16(rounder *one, qs_rounding rounding) {
     qs_quantize_bf16_array(one->format, rounding, (qs_random_stream){3, 0}, 1, COUNT, one->packed, (int8_t *)one->values);
 }
 
+static void blocks_piece(void *context, int64_t begin, int64_t end) {
+    qs_block_round(context, begin, end);
+}
+
+/* From fp32 to the format's container, blocks along rows of ROW values, or across as many rows. */
+static void round_blocks(rounder *one, qs_rounding rounding) {
+    one->blocks.rounding = rounding;
+    one->blocks.src = one->source;
+    one->blocks.dst = one->values;
+    const int64_t units = qs_block_units(&one->blocks);
+    qs_parallel(units, units / qs_threads() / 8 + 1, blocks_piece, &one->blocks);
+}
+
 /* `bytes` of an element are moved by the operation, 8 by the copy. */
 static void operation_time(rounder *one, operation run, qs_rounding rounding, double bytes, const char *what, int group) {
     double copies[MOST_ROUNDS], runs[MOST_ROUNDS];
@@ -98,7 +114,7 @@ static void operation_time(rounder *one, operation run, qs_rounding rounding, do
     if (one->json)
         json_object_set_new(one->groups[group], what, json_pack("{s:f,s:f}", "gb_per_s", speed, "fraction", speed / copying));
     else
-        printf("%-12s %-14s %8.2f GB/s %6.2f of a copy\n", one->format->name, what, speed, speed / copying);
+        printf("%-12s %-17s %8.2f GB/s %6.2f of a copy\n", one->format->name, what, speed, speed / copying);
     fflush(stdout);
 }
 
@@ -126,9 +142,29 @@ static void integer_run(rounder *one) {
     operation_time(one, quantize_bf16, QS_STOCHASTIC, 2 + 1, one->json ? "bf16" : "from bf16", 3);
 }
 
+static qs_status blocks_run(rounder *one) {
+    enum { ROW = 1 << 10 };
+    one->format = qs_format_of("bf16");
+    source_fill(one);
+    for (size_t i = 0; qs_block_format_name_at(i); i++) {
+        for (int across = 0; across < 2; across++) {
+            const qs_block_format *format = NULL;
+            char what[64];
+            QS_TRY(qs_block_format_find(qs_block_format_name_at(i), &format));
+            one->blocks = (qs_block_rounding){.format = format, .random = {3, 0}, .tensor = qs_tensor_scale(format, 1)};
+            one->blocks.layout = across ? (qs_block_layout){.outer = 1, .length = COUNT / ROW, .inner = ROW}
+                                        : (qs_block_layout){.outer = COUNT / ROW, .length = ROW, .inner = 1};
+            one->blocks.bfloat[1] = format->container == qs_format_of("bf16");
+            snprintf(what, sizeof what, "%s%s", format->name, across ? " across" : "");
+            operation_time(one, round_blocks, QS_NEAREST_EVEN, one->blocks.bfloat[1] ? 6 : 8, what, 4);
+        }
+    }
+    return QS_OK;
+}
+
 static qs_status formats_run(rounder *one) {
     json_t *rounding = json_object();
-    for (int g = 1; g < 4; g++)
+    for (int g = 1; g < 5; g++)
         one->groups[g] = json_object();
     double copies[MOST_ROUNDS];
     for (int r = 0; r < one->rounds; r++)
@@ -142,9 +178,10 @@ static qs_status formats_run(rounder *one) {
         format_run(one);
     }
     integer_run(one);
-    json_t *all = json_pack("{s:i,s:i,s:s,s:f,s:o,s:o,s:o,s:o}", "bytes", (int)(COUNT * sizeof(float)), "threads", qs_threads(), "isa",
+    QS_TRY(blocks_run(one));
+    json_t *all = json_pack("{s:i,s:i,s:s,s:f,s:o,s:o,s:o,s:o,s:o}", "bytes", (int)(COUNT * sizeof(float)), "threads", qs_threads(), "isa",
                             qs_number_isa(), "copy_gb_per_s", copying, "rounding", rounding, "packing", one->groups[1], "unpacking",
-                            one->groups[2], "quantizing", one->groups[3]);
+                            one->groups[2], "quantizing", one->groups[3], "blocks", one->groups[4]);
     if (one->json) return json_print(all);
     json_decref(all);
     return QS_OK;
@@ -163,7 +200,8 @@ qs_status bench_formats(int argc, char **argv) {
         .arguments = "",
         .purpose = "64 MiB of fp32 values, again and again: rounding in place (per format and rounding), rounding in place with packing, "
                    "unpacking\n"
-                   "(per format), and stochastic codes of int8 in one step, from those values and from as many of bf16. Gigabytes moved a "
+                   "(per format), and stochastic codes of int8 in one step, from those values and from as many of bf16; and\n"
+                   "blocks that share scales, along rows and across them, from fp32 to the format that they are kept in. Gigabytes moved a "
                    "second at\n"
                    "best, and their fraction of what a copy of the same array moves at best. One thread is timed by its processor time.",
         .examples = "  qsync-bench formats --threads 2\n"};

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "qsync/blocks.h"
 
 typedef struct rounder {
     const qs_format *format;
@@ -114,6 +115,68 @@ done:
     return status;
 }
 
+/* ---- Blocks ---- */
+
+static void block_facts_print(const qs_block_format *format) {
+    static const char *const roundings[] = {"rounded down", "rounded up", "of the rounded largest value"};
+    printf("%s: blocks of %d values, %.4g bits each with their share of the scale\n", format->name, format->block, format->bits);
+    printf("element %s (largest %.9g), scale ", format->element->name, format->element->max);
+    if (format->scale)
+        printf("%s%s\n", format->scale->name, format->of_tensor ? ", and one in fp32 for all values of a tensor" : "");
+    else
+        printf("a power of two, %s\n", roundings[format->rounding]);
+    printf("kept, and multiplied, in %s\n", format->container->name);
+}
+
+static json_t *block_facts_json(const qs_block_format *format) {
+    return json_pack("{s:s,s:s,s:s,s:i,s:s,s:b,s:f,s:s}", "format", format->name, "kind", "blocks", "element", format->element->name,
+                     "block", format->block, "scale", format->scale ? format->scale->name : "power of two", "of_tensor", format->of_tensor,
+                     "bits", format->bits, "container", format->container->name);
+}
+
+/* All values are one tensor, and lie in one line. */
+static qs_status block_round(const rounder *one, const qs_block_format *format, int count, char **text) {
+    float *values = NULL, *rounded = NULL;
+    json_t *rows = json_array(), *facts;
+    qs_status status = QS_OK;
+    QS_GOTO(qs_allocate((size_t)count, sizeof *values, &values));
+    QS_GOTO(qs_allocate((size_t)count, sizeof *rounded, &rounded));
+    for (int i = 0; i < count; i++) {
+        char *end = NULL;
+        values[i] = (float)strtod(text[i], &end);
+        if (end == text[i] || *end) QS_GOTO(qs_fail(QS_USAGE, "%s: not a number", text[i]));
+    }
+    const qs_block_rounding job = {.format = format,
+                                   .rounding = one->rounding,
+                                   .random = {one->key, 0},
+                                   .tensor = qs_tensor_scale(format, qs_absmax_array(count, values)),
+                                   .layout = {.outer = 1, .length = count, .inner = 1},
+                                   .src = values,
+                                   .dst = rounded};
+    qs_block_round(&job, 0, qs_block_units(&job));
+    for (int i = 0; i < count; i++) {
+        const int first = i / format->block * format->block, left = count - first;
+        const float scale =
+            qs_block_scale(format, qs_absmax_array(left < format->block ? left : format->block, values + first), job.tensor);
+        if (!one->json) printf("%.9g -> %.9g  scale %.9g\n", (double)values[i], (double)rounded[i], (double)scale);
+        json_array_append_new(rows, json_pack("{s:o,s:o,s:o}", "x", number_json((double)values[i]), "value",
+                                              number_json((double)rounded[i]), "scale", number_json((double)scale)));
+    }
+    if (one->json) {
+        facts = block_facts_json(format);
+        json_object_set_new(facts, "rounding", json_string(qs_rounding_name(one->rounding)));
+        json_object_set(facts, "values", rows);
+        QS_GOTO(json_print(facts));
+    } else if (count == 0) {
+        block_facts_print(format);
+    }
+done:
+    json_decref(rows);
+    free(values);
+    free(rounded);
+    return status;
+}
+
 static const option_row option_rows[] = {
     {OPTION(rounder, rounding_name, "rounding", "NAME", "nearest-even, nearest-away, stochastic, floor, toward-zero"),
      .standard = "nearest-even"},
@@ -127,10 +190,12 @@ qs_status verb_format(int argc, char **argv) {
     const verb_usage usage = {
         .verb = "format",
         .arguments = "[FORMAT [VALUE ... | -]]",
-        .purpose = "Facts of a number format, and values rounded to it (from the arguments, or from standard input with -).\n"
-                   "Without a format: all named ones. Families: fp(e,m) and fp(e,m,bias), int2..int8, uint2..uint7.",
+        .purpose =
+            "Facts of a number format, and values rounded to it (from the arguments, or from standard input with -).\n"
+            "Without a format: all named ones. Families: fp(e,m) and fp(e,m,bias), int2..int8, uint2..uint7.\n"
+            "Blocks that share scales: mxfp8, mxfp6, mxfp4, mxint8, nvfp4, mx(e4m3,32) and the like; their values are one line of blocks.",
         .examples = "  qsync format bf16 3.14159\n  qsync format 'fp(4,3,4)' --rounding floor -- 1.1 -1.1\n  seq 10 | qsync format e4m3fn "
-                    "- --json\n",
+                    "- --json\n  qsync format mxfp4 1 2 3 100\n",
         .most = INT_MAX};
     bool done = false;
     int first = 0;
@@ -143,6 +208,14 @@ qs_status verb_format(int argc, char **argv) {
     QS_TRY(qs_overflow_find(one.overflow_name, &one.overflow));
     one.key = qs_random_key((uint64_t)one.seed, 0, 0, 0);
     if (first == argc) return names_print(one.json);
+    if (qs_block_format_claims(argv[first])) {
+        const qs_block_format *format = NULL;
+        QS_TRY(qs_block_format_find(argv[first], &format));
+        if (one.overflow != QS_OVERFLOW_DEFAULT)
+            return qs_fail(QS_USAGE, "--overflow %s: elements of %s always saturate; leave the option out", one.overflow_name,
+                           format->name);
+        return block_round(&one, format, argc - first - 1, argv + first + 1);
+    }
     QS_TRY(qs_format_find(argv[first], &one.format));
     if (one.format->kind == QS_KIND_INTEGER && one.overflow != QS_OVERFLOW_DEFAULT)
         return qs_fail(QS_USAGE, "--overflow %s: %s is an integer and always saturates; leave the option out", one.overflow_name,

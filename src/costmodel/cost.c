@@ -67,6 +67,7 @@ bool qs_conversion_of_weights(const qs_case *one) {
 
 qs_conversion_steps qs_conversion_steps_of(const qs_case *one) {
     const int group = qs_case_position(one, QS_SRC_GROUP), columns = qs_case_position(one, QS_COLUMN_ABSMAX);
+    if (one->attributes.blocks) return one->attributes.axis == 1 ? QS_STEPS_BLOCKS : QS_STEPS_BLOCK_ROWS;
     if (one->attributes.shifts > 0 || (group >= 0 && one->operand[group].format)) return QS_STEPS_SHIFT;
     if (one->attributes.hadamard > 0) return one->attributes.axis == 1 ? QS_STEPS_HADAMARD : QS_STEPS_HADAMARD_ROWS;
     if (!one->attributes.per_channel) return QS_STEPS_TENSOR;

@@ -81,9 +81,19 @@ static qs_status casts_add(recorder *to, const qs_format *from, const qs_format 
     return QS_OK;
 }
 
+/* Blocks that share scales, one behind the other in either direction; maxima are found in the pass that rounds. */
+static qs_status blocks_add(recorder *to, const qs_format *from, const qs_format *into) {
+    static const qs_rounding rounding[] = {QS_NEAREST_EVEN, QS_STOCHASTIC};
+    for (qs_conversion_steps steps = QS_STEPS_BLOCKS; steps <= QS_STEPS_BLOCK_ROWS; steps++)
+        for (int r = 0; r < 2; r++)
+            QS_TRY(conversion_add(to, (qs_conversion_cost){.from = from, .to = into, .steps = steps, .rounding = rounding[r]},
+                                  "block_round", from->bits + into->bits));
+    return QS_OK;
+}
+
 static qs_status fixed_point_add(recorder *to, const qs_format *real, const qs_format *integer) {
     const int bits = real->bits + integer->bits;
-    for (qs_conversion_steps steps = 0; steps < QS_STEPS_COUNT; steps++) {
+    for (qs_conversion_steps steps = 0; steps < QS_STEPS_BLOCKS; steps++) {
         qs_conversion_cost down = {.from = real, .to = integer, .steps = steps, .rounding = QS_NEAREST_EVEN};
         const qs_conversion_cost up = {.from = integer, .to = real, .steps = steps, .rounding = QS_NEAREST_EVEN};
         QS_TRY(conversion_add(to, down, "quantize", bits));
@@ -126,17 +136,27 @@ static void codes_add(const qs_graph *graph, const qs_format **all, int *count) 
     if (wanted) all[(*count)++] = codes;
 }
 
-static qs_status conversions_estimate(recorder *to, const qs_class *class_, const qs_graph *graph) {
+static bool has_blocks(int recipes, const qs_recipe *recipe) {
+    bool found = false;
+    for (int r = 0; r < recipes; r++)
+        found =
+            found || recipe[r].forward.src.blocks || recipe[r].input_gradient.diff_dst.blocks || recipe[r].weight_gradient.diff_dst.blocks;
+    return found;
+}
+
+static qs_status conversions_estimate(recorder *to, const qs_class *class_, const qs_graph *graph, bool blocks) {
     const qs_format *all[2 * QS_MAX_FORMATS + 1];
     int count = formats_list(class_, all);
     codes_add(graph, all, &count);
     for (int a = 0; a < count; a++) {
         for (int b = 0; b < count; b++)
             if (a != b) QS_TRY(pair_add(to, all[a], all[b]));
+        for (int b = 0; b < count; b++)
+            if (blocks && all[a]->kind == QS_KIND_FLOAT && all[b]->kind == QS_KIND_FLOAT) QS_TRY(blocks_add(to, all[a], all[b]));
         if (all[a]->kind != QS_KIND_FLOAT) continue;
         QS_TRY(
             conversion_add(to, (qs_conversion_cost){.from = all[a], .to = all[a], .rounding = QS_NEAREST_EVEN}, "add", 3 * all[a]->bits));
-        for (qs_conversion_steps steps = 0; steps < QS_STEPS_COUNT; steps++)
+        for (qs_conversion_steps steps = 0; steps < QS_STEPS_BLOCKS; steps++)
             if (steps != QS_STEPS_SHIFT && steps != QS_STEPS_CHANNEL && steps != QS_STEPS_CHANNEL_AND_COLUMN)
                 /* groups follow from maxima of columns; rows find their own where they are quantized */
                 QS_TRY(conversion_add(to, (qs_conversion_cost){.from = all[a], .steps = steps, .rounding = QS_NEAREST_EVEN}, "absmax",
@@ -223,7 +243,7 @@ static qs_status class_estimate(const qs_graph_lengths *lengths, const qs_class 
     qs_lowering lowering = {
         .mode = QS_MODE_TRAIN, .job = job, .recipe = first, .half = qs_class_half(class_), .lookup = record, .context = &to};
     qs_status status = qs_fail_within(batches_estimate(&lowering, lengths, profile, recipes, recipe, out), "class %s", class_->name);
-    if (status == QS_OK) status = conversions_estimate(&to, class_, graph);
+    if (status == QS_OK) status = conversions_estimate(&to, class_, graph, has_blocks(recipes, recipe));
     free(first);
     return status;
 }

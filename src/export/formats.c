@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "qsync/blocks.h"
+
 /* ---- What formats become ------------------------------------------------------------------------------------------------------------ */
 
 /* Float formats that ONNX has as types. */
@@ -57,11 +59,16 @@ static const qs_recipe *reduced_at(const qs__writer *w, int node) {
 }
 
 qs_status qs__recipe_check(const qs__writer *w, int node) {
-    const qs_recipe *recipe = reduced_at(w, node);
-    if (!recipe) return QS_OK;
+    const qs_recipe *recipe = w->recipe ? w->recipe[node] : NULL;
+    if (!recipe || (!reduced_at(w, node) && !recipe->forward.src.blocks && !recipe->forward.weights.blocks)) return QS_OK;
     const qs_quantizer *const forward[] = {&recipe->forward.src, &recipe->forward.weights};
     for (int i = 0; i < 2; i++) {
         const char *what = i == 0 ? "src" : "weights", *name = w->graph->node[node].name;
+        if (forward[i]->blocks)
+            return qs_fail(QS_UNSUPPORTED,
+                           "operator %s: forward %s is in blocks that share scales (%s), which a file has no steps for: export another "
+                           "recipe, or --fp32",
+                           name, what, forward[i]->blocks->name);
         if (forward[i]->least_squares)
             return qs_fail(
                 QS_UNSUPPORTED,

@@ -3,6 +3,7 @@
  * histogram of binary exponents, of even grids and of powers of two. */
 #include <math.h>
 
+#include "qsync/blocks.h"
 #include "qsync/indicator.h"
 
 /* Stochastic rounding has variance q²/6 of a uniform remainder; nearest's error q²/12 taken as uniform; floor and toward-zero q²/12 and
@@ -131,6 +132,16 @@ static double clipped_share(const qs_spread *tensor, const qs_format *format) {
     return whole > 0 ? least / whole : 1;
 }
 
+/* The format that values of a block have where its largest magnitude is the tensor's: the elements times that block's scale. Blocks of smaller
+ * values have finer grids, so it is a bound. */
+static qs_format block_grid(const qs_spread *tensor, const qs_block_format *blocks) {
+    const double scale = (double)qs_block_scale(blocks, (float)tensor->absmax, qs_tensor_scale(blocks, (float)tensor->absmax));
+    qs_format out = *blocks->element;
+    out.min_normal *= scale;
+    out.min_subnormal *= scale;
+    return out;
+}
+
 static double measured_variance(const qs_spread *tensor, const qs_quantizer *quantizer, bool asymmetric) {
     const qs_format *format = quantizer->format;
     if (format == qs_format_of("bf16")) return tensor->variance_bf16;
@@ -157,9 +168,15 @@ static qs_status range_check(const qs_spread *tensor, const qs_format *format, c
 
 qs_status qs_rounding_variance(const qs_spread *tensor, const qs_quantizer *quantizer, bool asymmetric, bool exact, const char *what,
                                double *out) {
+    qs_format grid;
     const qs_format *format = quantizer->format;
+    if (quantizer->blocks) {
+        grid = block_grid(tensor, quantizer->blocks);
+        format = &grid;
+    } else {
+        QS_TRY(range_check(tensor, format, what));
+    }
     const bool integer = format->kind == QS_KIND_INTEGER;
-    QS_TRY(range_check(tensor, format, what));
     if (quantizer->granularity == QS_HADAMARD)
         return qs_fail(
             QS_UNSUPPORTED,
@@ -174,7 +191,7 @@ qs_status qs_rounding_variance(const qs_spread *tensor, const qs_quantizer *quan
     if (!(step2 >= 0))
         return qs_fail(QS_MISMATCH, "%s: the profile lacks what the step of %s needs: profile this model again", what, format->name);
     const double step = integer ? sqrt(step2 / fmax(tensor->count, 1)) : 0;
-    double sum = exact ? measured_variance(tensor, quantizer, asymmetric) : NAN;
+    double sum = exact && !quantizer->blocks ? measured_variance(tensor, quantizer, asymmetric) : NAN;
     if (isnan(sum) && !(exact && (step > 0 || !integer) && histogram_variance(tensor, format, step, &sum))) sum = step2 / 6;
     if (exact && quantizer->least_squares) sum *= clipped_share(tensor, format);
     *out = rounding_factor(quantizer->rounding) * sum;

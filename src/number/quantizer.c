@@ -3,6 +3,8 @@
  * of roundings and of what happens to values that pass the largest one. */
 #include "number_room.h"
 
+#include "qsync/blocks.h"
+
 #include <stdio.h>
 
 /* ---- Roundings and overflow policies ---- */
@@ -62,7 +64,8 @@ static const granularity_name granularities[] = {
     {"shift#(in)", QS_SHIFT_GROUPS, true, false},  {"shift#(out)", QS_SHIFT_GROUPS, false, false},
     {"shift#", QS_SHIFT_GROUPS, true, false},      {"hadamard#(in)", QS_HADAMARD, true, false},
     {"hadamard#(out)", QS_HADAMARD, false, false}, {"hadamard#(samples)", QS_HADAMARD, false, true},
-    {"hadamard#", QS_HADAMARD, true, false},
+    {"hadamard#", QS_HADAMARD, true, false},       {"along(in)", QS_BLOCKS, true, false},
+    {"along(out)", QS_BLOCKS, false, false},       {"along(samples)", QS_BLOCKS, false, true},
 };
 static const char *const options[] = {"overflow=saturate", "overflow=inf", "mse", "draw2"};
 enum { GRANULARITIES = sizeof granularities / sizeof granularities[0], OPTIONS = sizeof options / sizeof options[0] };
@@ -93,6 +96,8 @@ static bool matches(const char *text, const char *name, int *number) {
 }
 
 static qs_status take_granularity(const char *part, const granularity_name *named, int number, qs_quantizer *quantizer) {
+    if ((named->granularity == QS_BLOCKS) != (quantizer->blocks != NULL))
+        return qs_fail(QS_USAGE, "'%s': along(in), along(out) and along(samples) are of block formats, and those take no other", part);
     if (number >= 0 && quantizer->format->kind != QS_KIND_INTEGER)
         return qs_fail(QS_USAGE, "'%s' needs an integer format (int2 ... int8): %s has no steps", part, quantizer->format->name);
     if (named->granularity == QS_SHIFT_GROUPS) {
@@ -137,6 +142,8 @@ static qs_status take_part(const char *part, bool had[KINDS], qs_quantizer *quan
     if (kind == GRANULARITY) return take_granularity(part, &granularities[named], number, quantizer);
     if (kind == OVERFLOW && integer)
         return qs_fail(QS_USAGE, "'%s' needs a float format: %s always saturates", part, quantizer->format->name);
+    if (kind == OVERFLOW && quantizer->blocks)
+        return qs_fail(QS_USAGE, "'%s': elements of %s always saturate", part, quantizer->blocks->name);
     if (kind == OVERFLOW) return qs_overflow_find(part + mark, &quantizer->overflow);
     if (kind > OVERFLOW && !integer)
         return qs_fail(QS_USAGE, "'%s' needs an integer format (int2 ... int8): %s has no steps", part, quantizer->format->name);
@@ -169,7 +176,14 @@ qs_status qs_quantizer_find(const char *text, qs_quantizer *out) {
     if (strlen(text) >= sizeof copy)
         return qs_fail(QS_USAGE, "quantizer '%.32s...' is longer than %d characters; %s", text, TEXT_LIMIT - 1, form);
     strcpy(copy, text);
-    qs_status status = qs_format_find(strsep(&rest, ":"), &quantizer.format);
+    const char *name = strsep(&rest, ":");
+    const bool blocks = qs_block_format_claims(name);
+    qs_status status = blocks ? qs_block_format_find(name, &quantizer.blocks) : qs_format_find(name, &quantizer.format);
+    if (status == QS_OK && blocks) {
+        quantizer.format = quantizer.blocks->container;
+        quantizer.granularity = QS_BLOCKS;
+        quantizer.channel_is_input = true;
+    }
     if (status == QS_OK) quantizer.rounding = default_rounding(quantizer.format);
     while (status == QS_OK && rest)
         status = take_part(strsep(&rest, ":"), had, &quantizer);
@@ -193,8 +207,9 @@ const char *qs_quantizer_text(const qs_quantizer *quantizer, char *buffer) {
         named->granularity != quantizer->granularity ||
         (named->granularity != QS_PER_TENSOR && (named->input != quantizer->channel_is_input || named->samples != quantizer->over_samples)))
         named++;
-    int length = snprintf(buffer, TEXT_LIMIT, "%s", quantizer->format->name);
-    const bool plain = quantizer->granularity == QS_PER_TENSOR && quantizer->rounding == default_rounding(quantizer->format);
+    int length = snprintf(buffer, TEXT_LIMIT, "%s", quantizer->blocks ? quantizer->blocks->name : quantizer->format->name);
+    const bool usual = quantizer->granularity == QS_PER_TENSOR || (quantizer->blocks && quantizer->channel_is_input);
+    const bool plain = usual && quantizer->rounding == default_rounding(quantizer->format);
     if (!plain || quantizer->format->kind != QS_KIND_FLOAT) {
         const char *number = strchr(named->text, '#'), *rounding = qs_rounding_name(quantizer->rounding);
         const int value = quantizer->granularity == QS_HADAMARD ? quantizer->hadamard : quantizer->shift_groups;

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "qsync/blocks.h"
+
 void qs_case_start(qs_case *one, const qs_op *op, const qs_pass *pass, const qs_attributes *attributes) {
     memset(one, 0, sizeof *one);
     one->op = op;
@@ -50,9 +52,9 @@ bool qs_case_equal(const qs_case *a, const qs_case *b) {
         with->coordinates != other->coordinates || with->nearest != other->nearest || with->count_padding != other->count_padding ||
         with->order != other->order || with->over != other->over || with->constant[0] != other->constant[0] ||
         with->constant[1] != other->constant[1] || with->rounding != other->rounding || with->overflow != other->overflow ||
-        with->to != other->to || with->gradients != other->gradients || with->batched != other->batched || with->relu != other->relu ||
-        with->accumulate != other->accumulate || with->per_channel != other->per_channel || with->least_squares != other->least_squares ||
-        !qs_narrow_equal(&with->accumulator, &other->accumulator))
+        with->to != other->to || with->blocks != other->blocks || with->gradients != other->gradients || with->batched != other->batched ||
+        with->relu != other->relu || with->accumulate != other->accumulate || with->per_channel != other->per_channel ||
+        with->least_squares != other->least_squares || !qs_narrow_equal(&with->accumulator, &other->accumulator))
         return false;
     for (int i = 0; i < 5; i++)
         if (with->extent[i] != other->extent[i]) return false;
@@ -100,6 +102,7 @@ uint64_t qs_case_hash(const qs_case *one) {
         hash = fold(hash, word + i);
     }
     hash = fold(hash, (uint64_t)(uintptr_t)with->to);
+    if (with->blocks) hash = fold(hash, (uint64_t)(uintptr_t)with->blocks);
     if (with->gradients) hash = fold(hash, (uint64_t)(uintptr_t)with->gradients);
     if (narrow->adder) {
         hash = fold(hash, (uint64_t)(uintptr_t)narrow->adder ^ (uint64_t)narrow->chunk);
@@ -226,6 +229,7 @@ const char *qs_case_text(const qs_case *one, char *text) {
     if (with->rounding != QS_NEAREST_EVEN) put(&to, " rounding=%s", qs_rounding_name(with->rounding));
     if (with->overflow != QS_OVERFLOW_DEFAULT) put(&to, " overflow=%s", qs_overflow_name(with->overflow));
     if (with->to) put(&to, " to=%s", with->to->name);
+    if (with->blocks) put(&to, " blocks=%s", with->blocks->name);
     if (with->gradients) put(&to, " gradients=%s", with->gradients->name);
     char accumulator[QS_NARROW_TEXT];
     if (with->accumulator.adder) put(&to, " accumulator=%s", qs_narrow_text(&with->accumulator, accumulator));
@@ -331,16 +335,18 @@ static qs_status read_attribute(const qs_op *op, const char *name, const char *t
     if (strcmp(name, "rounding") == 0) return qs_rounding_find(text, &out->rounding);
     if (strcmp(name, "overflow") == 0) return qs_overflow_find(text, &out->overflow);
     if (strcmp(name, "to") == 0) return qs_format_find(text, &out->to);
+    if (strcmp(name, "blocks") == 0) return qs_block_format_find(text, &out->blocks);
     if (strcmp(name, "gradients") == 0) return qs_format_find(text, &out->gradients);
     if (strcmp(name, "accumulator") == 0) return qs_narrow_find(text, &out->accumulator);
     char settings[160] = "";
     for (int i = 0; i < qs_op_settings(op); i++)
         snprintf(settings + strlen(settings), sizeof settings - strlen(settings), "%s, ", op->setting[i].name);
-    return qs_fail(QS_USAGE,
-                   "\"%s\" is neither an operand of the pass nor one of kernel, stride, dilation, padding, padding_more, groups, offset, "
-                   "axis, shifts, hadamard, %sceiling, rounding, overflow, to, accumulator, batched, relu, accumulate, per_channel, "
-                   "mse, count_padding",
-                   name, settings);
+    return qs_fail(
+        QS_USAGE,
+        "\"%s\" is neither an operand of the pass nor one of kernel, stride, dilation, padding, padding_more, groups, offset, "
+        "axis, shifts, hadamard, %sceiling, rounding, overflow, to, blocks, accumulator, batched, relu, accumulate, per_channel, "
+        "mse, count_padding",
+        name, settings);
 }
 
 static qs_status read_word(char *word, qs_case *one) {

@@ -3,6 +3,8 @@
  * function of each pass, built from the helpers below. */
 #include "internal.h"
 
+#include "qsync/blocks.h"
+
 #include "qsync/attention.h"
 
 #include <assert.h>
@@ -220,6 +222,7 @@ static qs_status check_attributes(const qs_case *one) {
     if (with->accumulator.adder && !qs_op_multiplies(one->op)) return qs__refuse(one, "an accumulator is for conv2d and linear only");
     if (with->gradients && !one->op->inner)
         return qs__refuse(one, "gradients=%s: only a recurrence multiplies codes inside", with->gradients->name);
+    if (with->blocks && qs_op_of("block_round") != one->op) return qs__refuse(one, "blocks=%s: block_round knows them", with->blocks->name);
     if (with->batched && with->per_channel && with->axis == 0) return qs__refuse(one, "batched and per_channel exclude each other");
     const int block = with->hadamard;
     if (block == 0) return QS_OK;

@@ -57,7 +57,8 @@ static int compare_kernels(const void *left, const void *right) {
 
 /* ---- Conversions ------------------------------------------------------------------------------------------------------------------- */
 
-static const char *const granularities[] = {"tensor", "channel", "column", "shift", "hadamard", "hadamard-rows", "channel+column", NULL};
+static const char *const granularities[] = {"tensor",        "channel",        "column", "shift",      "hadamard",
+                                            "hadamard-rows", "channel+column", "blocks", "block-rows", NULL};
 
 static const qs__field fit_fields[] = {
     {"to_elements", QS__INTEGER, QS__REQUIRED, QS__AT(qs_fit_piece, to_elements), .low = 1, .unit = "elements",
@@ -96,7 +97,8 @@ static const qs__field conversion_fields[] = {
     {"granularity", QS__CHOICE, QS__REQUIRED, QS__AT(qs_conversion_cost, steps), .names = granularities,
      .text = "of the step: one; one for each index of axis 0 (output channels of weights); of axis 1 (input channels of weights; maxima of "
              "an activation's channels); shift groups of channels; one, behind a Hadamard transform along axis 1; the same along axis 0; "
-             "output channels, with the maxima of input channels found in the same pass"},
+             "output channels, with the maxima of input channels found in the same pass; scales of blocks along axis 1; along positions, "
+             "or axis 0"},
     {"rounding", QS__ROUNDING, QS__REQUIRED, QS__AT(qs_conversion_cost, rounding), .values = "`nearest-even`, `stochastic`, ...",
      .text = "how it rounds"},
     {"mse", QS__FLAG, QS__LEFT_OUT, QS__AT(qs_conversion_cost, least_squares),

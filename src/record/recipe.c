@@ -3,13 +3,15 @@
  * number room knows has one without a list here. */
 #include <string.h>
 
+#include "qsync/blocks.h"
 #include "table.h"
 
 const char *const qs__recipe_names =
     "fp32, bf16, fp16, any other float format; all three products in integers: int8:tensor, int4:shift4, int4:shift4:mse, int4:hadamard "
     "and "
-    "the like; forward/gradients such as int8/bf16, bf16/int4:shift4 and int4:shift4:nearest-even/log4; or "
-    "forward/input gradient/weight gradient: int4:shift4/int8/log4";
+    "the like; blocks that share scales: mxfp8, mxfp4:stochastic, nvfp4; forward/gradients such as int8/bf16, bf16/int4:shift4, "
+    "mxfp4/mxfp8 and "
+    "int4:shift4:nearest-even/log4; or forward/input gradient/weight gradient: int4:shift4/int8/log4";
 
 const char *qs_gemm_name(qs_gemm gemm) {
     static const char *const names[QS_GEMMS] = {"forward", "input_gradient", "weight_gradient"};
@@ -55,13 +57,18 @@ static const qs_format *integer_like(const qs_format *format) {
 /* Forward in `lower`, where integers give weights a step for each output channel. All three products in integers (docs/method.md §9.3):
  * every operand has its steps by the channels that its sum runs over, and weights one for each channel that it does not run over; the
  * weight gradient takes the codes that forward saved. Under a Hadamard transform both factors of a product are transformed along its inner
- * dimension (input channels, output channels, samples), and each takes one step. */
+ * dimension (input channels, output channels, samples), and each takes one step; blocks that share scales lie along the same ones. */
 static qs_recipe make_recipe(const qs_quantizer *lower, const qs_quantizer *input, const qs_quantizer *weight) {
     const bool transformed = lower->granularity == QS_HADAMARD;
     qs_recipe recipe = {.forward = {.src = *lower, .weights = *lower},
                         .input_gradient = {.diff_dst = *input, .weights = *input},
                         .weight_gradient = {.src = *weight, .diff_dst = *weight}};
     recipe.input_gradient.diff_dst.channel_is_input = recipe.weight_gradient.diff_dst.channel_is_input = false;
+    if (input->blocks) recipe.input_gradient.weights.channel_is_input = false;
+    if (weight->blocks) {
+        recipe.weight_gradient.src.channel_is_input = false;
+        recipe.weight_gradient.src.over_samples = recipe.weight_gradient.diff_dst.over_samples = true;
+    }
     if (is_integer(lower) && !transformed) recipe.forward.weights = by_channel(lower->format, lower, false);
     if (transformed && is_integer(input)) {
         recipe.input_gradient.weights.channel_is_input = recipe.weight_gradient.src.channel_is_input = false;
@@ -79,8 +86,9 @@ static qs_recipe make_recipe(const qs_quantizer *lower, const qs_quantizer *inpu
 
 /* A float, or an integer as quantizers are written, with what may be left out for `gradient`, which may be powers of two. */
 static bool part_read(const char *text, bool gradient, qs_quantizer *out) {
-    if (strchr(text, '(') && strncmp(text, "fp(", 3) != 0) return false;
+    if (strchr(text, '(') && strncmp(text, "fp(", 3) != 0 && strncmp(text, "mx(", 3) != 0) return false;
     if (qs_quantizer_find(text, out) != QS_OK || out->format->is_unsigned || out->granularity == QS_PER_CHANNEL) return false;
+    if (out->blocks) return !strstr(text, ":along"); /* the product says along what */
     if (!is_integer(out)) return !strchr(text, ':');
     if (gradient) return out->rounding == QS_STOCHASTIC && out->granularity != QS_HADAMARD;
     return !out->format->is_logarithmic && !out->second_draw && (out->rounding == QS_STOCHASTIC || out->rounding == QS_NEAREST_EVEN);
@@ -100,7 +108,10 @@ qs_status qs_recipe_builtin(const char *name, qs_recipe *out) {
     }
     const bool transformed = known && part[0].granularity == QS_HADAMARD;
     if (known && transformed && parts > 1) known = !is_integer(&part[1]) && (parts == 2 || !is_integer(&part[2]));
-    if (known && parts > 1) known = is_integer(&part[0]) || is_integer(&part[1]) || (parts == 3 && is_integer(&part[2]));
+    bool special = false;
+    for (int i = 0; known && i < parts; i++)
+        special = special || is_integer(&part[i]) || part[i].blocks;
+    if (known && parts > 1) known = special;
     if (!known) return qs_fail(QS_USAGE, "no recipe \"%.80s\"; recipes: %s", name, qs__recipe_names);
     if (parts == 1) {
         part[1] = part[0];
@@ -108,7 +119,7 @@ qs_status qs_recipe_builtin(const char *name, qs_recipe *out) {
         if (is_integer(&part[0])) part[1].rounding = QS_STOCHASTIC;
     }
     *out = make_recipe(&part[0], &part[1], &part[parts > 2 ? 2 : 1]);
-    snprintf(out->name, sizeof out->name, "%s", parts == 1 && !is_integer(&part[0]) ? part[0].format->name : name);
+    snprintf(out->name, sizeof out->name, "%s", parts == 1 && !special ? part[0].format->name : name);
     return QS_OK;
 }
 
@@ -127,9 +138,18 @@ static bool is_higher(const qs_format *a, const qs_format *b) {
     return qs_format_at_least(a, b) && !qs_format_at_least(b, a);
 }
 
+/* Bits of a value: of blocks those of its element, with a share of the scale. */
+static double bits_of(const qs_quantizer *quantizer) {
+    return quantizer->blocks ? quantizer->blocks->bits : quantizer->format->bits;
+}
+
 static bool is_higher_recipe(const qs_recipe *a, const qs_recipe *b) {
     const qs_format *forward[] = {a->forward.src.format, b->forward.src.format};
-    if (forward[0] != forward[1]) return is_higher(forward[0], forward[1]);
+    const bool blocks = a->forward.src.blocks || b->forward.src.blocks;
+    if (blocks && bits_of(&a->forward.src) != bits_of(&b->forward.src)) return bits_of(&a->forward.src) > bits_of(&b->forward.src);
+    if (!blocks && forward[0] != forward[1]) return is_higher(forward[0], forward[1]);
+    if (a->weight_gradient.diff_dst.blocks || b->weight_gradient.diff_dst.blocks)
+        return bits_of(&a->weight_gradient.diff_dst) > bits_of(&b->weight_gradient.diff_dst);
     return is_higher(a->weight_gradient.diff_dst.format, b->weight_gradient.diff_dst.format);
 }
 

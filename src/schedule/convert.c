@@ -144,13 +144,23 @@ static qs_status convert(qs_schedule_draft *draft, const conversion *one, qs_cop
     qs_place target = one->target ? *one->target : (qs_place){-1, 0};
     if (!one->target)
         QS_TRY(part_make(draft, one, QS_PART_VALUES, qs_tensor_bytes(&one->shape, one->to.format), one->to.format->name, &target.buffer));
-    const qs_attributes attributes = {.rounding = one->to.rounding, .overflow = one->to.overflow, .batched = one->batched};
+    const bool channels = !one->to.over_samples && (one->to.channel_is_input || one->batched);
+    const qs_attributes attributes = {.rounding = one->to.rounding,
+                                      .overflow = one->to.overflow,
+                                      .batched = one->batched,
+                                      .blocks = one->to.blocks,
+                                      .axis = one->to.blocks && channels};
     qs_pending pending;
-    qs__conversion_make(&pending, one->node, one->stream, &draft->cast, &attributes);
+    qs__conversion_make(&pending, one->node, one->stream, one->to.blocks ? &draft->block_round : &draft->cast, &attributes);
     qs__pending_bind(&pending, QS_SRC, one->shape, one->from, one->place.buffer, one->place.offset);
     qs__pending_bind(&pending, QS_DST, one->shape, one->to.format, target.buffer, target.offset);
     *out = (qs_copy){one->to, target.buffer, -1, -1};
     return qs__step_emit(draft, &pending);
+}
+
+/* What stands in this format already is not what is wanted: blocks are rounded all the same. */
+static bool is_as_stored(const qs_quantizer *want, const qs_format *stored) {
+    return want->format == stored && !want->blocks;
 }
 
 /* Values and gradients: `forms` others of the same one stand already. */
@@ -180,7 +190,7 @@ static int copy_owner(const qs_schedule_draft *draft, int value, const qs_quanti
         const int edge = topology->reader[i];
         const qs_quantizer *other = &draft->facts[edge / QS_MAX_INPUTS].want[edge % QS_MAX_INPUTS];
         if (qs__quantizer_same(other, want)) return edge;
-        if (!other->format || other->format == draft->facts[value].value) continue;
+        if (!other->format || is_as_stored(other, draft->facts[value].value)) continue;
         int known = 0;
         while (known < *forms && !qs__quantizer_same(seen[known], other))
             known++;
@@ -205,7 +215,7 @@ static qs_copy copy_at(const qs_quantizer *form, int parts) {
 qs_status qs__input_as(qs_schedule_draft *draft, int reader, int input, qs_copy *out) {
     const int value = draft->graph->node[reader].input[input];
     const qs_quantizer *want = &draft->facts[reader].want[input];
-    if (want->format == draft->facts[value].value) return value_as(draft, reader, input, out);
+    if (is_as_stored(want, draft->facts[value].value)) return value_as(draft, reader, input, out);
     int forms;
     const int owner = copy_owner(draft, value, want, &forms), root = draft->topology.root[value];
     const bool again = qs__copies_again(draft, value), stands = draft->build.phase != QS_FORWARD || (draft->build.again && !again);
@@ -245,7 +255,7 @@ qs_status qs__gradient_as(qs_schedule_draft *draft, int node, const qs_quantizer
                             .to = form,
                             .batched = true,
                             .absmax = &absmax};
-    if (quantizer->format == one.from) {
+    if (is_as_stored(&form, one.from)) {
         *out = (qs_copy){{.format = one.from}, one.place.buffer, -1, -1};
         return QS_OK;
     }
@@ -259,11 +269,12 @@ qs_status qs__gradient_as(qs_schedule_draft *draft, int node, const qs_quantizer
     return QS_OK;
 }
 
-/* What is transformed in one way is of no use in another: under recipes that transform, what the weight gradient reads is made beside
+/* What is transformed, or rounded in blocks, in one way is of no use in another: under such recipes what the weight gradient reads is made beside
  * forward's codes, from the value itself, unless it is the same. */
 static bool is_apart(const qs_schedule_draft *draft, int reader, int input, const qs_quantizer *wanted) {
     const qs_recipe *recipe = draft->recipe[reader];
-    const bool transforms = recipe->forward.src.hadamard > 0 || recipe->weight_gradient.src.hadamard > 0;
+    const bool transforms = recipe->forward.src.hadamard > 0 || recipe->weight_gradient.src.hadamard > 0 || recipe->forward.src.blocks ||
+                            recipe->weight_gradient.src.blocks;
     return transforms && !qs__quantizer_same(&draft->facts[reader].want[input], wanted);
 }
 
@@ -289,7 +300,7 @@ qs_status qs__saved_make(qs_schedule_draft *draft, int reader, int input) {
     qs_copy made;
     if (draft->in.mode == QS_MODE_EVALUATION || !is_apart(draft, reader, input, &wanted)) return QS_OK;
     if (!qs__pass_is_wanted(draft, reader, reads)) return QS_OK; /* of what is frozen */
-    if (wanted.format == draft->facts[value].value) return QS_OK;
+    if (is_as_stored(&wanted, draft->facts[value].value)) return QS_OK;
     return saved_convert(draft, reader, input, draft->facts[value].value, qs__value_number(draft, value), &wanted, &made);
 }
 
@@ -297,7 +308,7 @@ qs_status qs__saved_as(qs_schedule_draft *draft, int reader, int input, const qs
     const qs_quantizer wanted = qs__input_form(draft, reader, input, quantizer);
     const int value = draft->graph->node[reader].input[input];
     if (is_apart(draft, reader, input, &wanted)) {
-        if (wanted.format == draft->facts[value].value) return value_as(draft, reader, input, out);
+        if (is_as_stored(&wanted, draft->facts[value].value)) return value_as(draft, reader, input, out);
         const bool again = draft->recompute.last && draft->recompute.last[reader] >= 0;
         *out = copy_at(&wanted, qs__number_seen(draft, reader, QS_SLOT_SAVED + QS_PARTS * input, again));
         return QS_OK;
@@ -365,7 +376,7 @@ qs_status qs__weights_as(qs_schedule_draft *draft, int node, bool first, qs_plac
     const bool integer = quantizer->format->kind == QS_KIND_INTEGER;
     *weights = master;
     *step_buffer = -1;
-    if (quantizer->format == draft->fp32) return qs__parameter_as(draft, parameter, in_gradient, weights);
+    if (is_as_stored(quantizer, draft->fp32)) return qs__parameter_as(draft, parameter, in_gradient, weights);
     QS_TRY(weights_check(draft, node, forward ? &recipe->forward.weights : &recipe->input_gradient.weights));
     if (qs__parameter_quantizer(draft, parameter))
         return qs_fail(

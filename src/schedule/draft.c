@@ -179,6 +179,7 @@ static void names_find(qs_schedule_draft *draft) {
         draft->unsigned_of[bits] = qs_format_of(name);
     }
     draft->cast = auxiliary_of("cast", "forward");
+    draft->block_round = auxiliary_of("block_round", "forward");
     draft->absmax = auxiliary_of("absmax", "forward");
     draft->quantize = auxiliary_of("quantize", "forward");
     draft->dequantize = auxiliary_of("dequantize", "forward");

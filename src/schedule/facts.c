@@ -8,9 +8,10 @@
 /* ---- Forms of factors ---- */
 
 bool qs__quantizer_same(const qs_quantizer *a, const qs_quantizer *b) {
-    return a->format == b->format && a->granularity == b->granularity && a->shift_groups == b->shift_groups && a->hadamard == b->hadamard &&
-           a->over_samples == b->over_samples && a->channel_is_input == b->channel_is_input && a->rounding == b->rounding &&
-           a->overflow == b->overflow && a->least_squares == b->least_squares && a->second_draw == b->second_draw;
+    return a->format == b->format && a->blocks == b->blocks && a->granularity == b->granularity && a->shift_groups == b->shift_groups &&
+           a->hadamard == b->hadamard && a->over_samples == b->over_samples && a->channel_is_input == b->channel_is_input &&
+           a->rounding == b->rounding && a->overflow == b->overflow && a->least_squares == b->least_squares &&
+           a->second_draw == b->second_draw;
 }
 
 const qs_quantizer *qs__factor_quantizer(const qs_recipe *recipe, qs_gemm gemm, int factor) {
@@ -32,14 +33,19 @@ static const qs_quantizer *input_quantizer(const qs_schedule_draft *draft, int n
 }
 
 /* The factors of both are activations: no step of a channel, no shift group and no transform of the one would fit the other, whose channels
- * may be the positions of the first, so that each has one step. */
+ * may be the positions of the first, so that each has one step, and no blocks. */
 static bool multiplies_activations(const qs_schedule_draft *draft, int node) {
     return !qs_graph_parameter(draft->graph, node, QS_WEIGHTS);
 }
 
+/* Its blocks are of what the product's sum runs over. */
+static bool lies_along(const qs_quantizer *factor, qs_gemm gemm) {
+    return factor->channel_is_input == (gemm == QS_GEMM_FORWARD) && factor->over_samples == (gemm == QS_GEMM_WEIGHT_GRADIENT);
+}
+
 /* Both factors of a product take a Hadamard transform (docs/method.md §9.5) along its inner dimension: input channels forward, output
  * channels in the input gradient, samples in the weight gradient. Blocks are the transform: those of one factor must be those of the other,
- * 0 where there is none. */
+ * 0 where there is none. Blocks that share a scale lie along the same dimension, of either factor or of both. */
 qs_status qs__transforms_check(const qs_schedule_draft *draft, int node) {
     static const char *const along[QS_GEMMS] = {"in", "out", "samples"};
     for (qs_gemm gemm = 0; gemm < QS_GEMMS; gemm++) {
@@ -47,11 +53,15 @@ qs_status qs__transforms_check(const qs_schedule_draft *draft, int node) {
                                                qs__factor_quantizer(draft->recipe[node], gemm, 1)};
         const char *name = draft->graph->node[node].name;
         char first[64], second[64];
-        if (multiplies_activations(draft, node) || (factor[0]->hadamard == 0 && factor[1]->hadamard == 0)) continue;
+        if (multiplies_activations(draft, node)) continue;
+        for (int f = 0; f < 2; f++)
+            if (factor[f]->blocks && !lies_along(factor[f], gemm))
+                return qs_fail(QS_UNSUPPORTED, "operator %s: %s for the %s: blocks lie along(%s) there", name,
+                               qs_quantizer_text(factor[f], first), qs_gemm_name(gemm), along[gemm]);
+        if (factor[0]->hadamard == 0 && factor[1]->hadamard == 0) continue;
         bool agree = factor[0]->hadamard == factor[1]->hadamard;
         for (int f = 0; f < 2; f++)
-            agree = agree && factor[f]->channel_is_input == (gemm == QS_GEMM_FORWARD) &&
-                    factor[f]->over_samples == (gemm == QS_GEMM_WEIGHT_GRADIENT);
+            agree = agree && lies_along(factor[f], gemm);
         if (agree) continue;
         return qs_fail(QS_UNSUPPORTED, "operator %s: the factors of the %s are %s and %s: both take the same hadamardB(%s), or neither",
                        name, qs_gemm_name(gemm), qs_quantizer_text(factor[0], first), qs_quantizer_text(factor[1], second), along[gemm]);
@@ -71,6 +81,7 @@ qs_quantizer qs__operand_form(const qs_schedule_draft *draft, int node, const qs
             qs_hadamard_block(quantizer->hadamard, quantizer->over_samples ? draft->in.batch : channels / one->attributes.groups);
     if (!one_step && form.hadamard > 1) return form;
     form.granularity = QS_PER_TENSOR;
+    form.blocks = NULL;
     form.hadamard = form.shift_groups = 0;
     form.channel_is_input = form.over_samples = false;
     return form;

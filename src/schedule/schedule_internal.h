@@ -218,7 +218,7 @@ struct qs_schedule_draft {
     qs_facts *facts;                                           /* (nodes) */
     const qs_format *fp32, *int8, *role_format[QS_ROLE_COUNT]; /* found once: names are looked up slowly */
     const qs_format *unsigned_of[9];                           /* integer formats for values that cannot be negative, by bits; NULL: none */
-    qs_auxiliary cast, absmax, quantize, dequantize, sum, statistics, check, clip, optimizer, round, pack;
+    qs_auxiliary cast, block_round, absmax, quantize, dequantize, sum, statistics, check, clip, optimizer, round, pack;
     qs_cases cases;
     qs_build build;
     int segments;

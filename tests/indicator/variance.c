@@ -193,7 +193,8 @@ TEST(clipped_ranges_follow_the_array) {
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         const qs_format *format = qs_format_of(names[i]);
         const qs_clip_values values = {.format = format, .src = one.values, .count = COUNT, .stride = 1, .channels = 1};
-        const float ratio = qs_clip_find(&values, (float)one.spread.absmax), step = ratio * qs_step_of_absmax(format, (float)one.spread.absmax);
+        const float ratio = qs_clip_find(&values, (float)one.spread.absmax),
+                    step = ratio * qs_step_of_absmax(format, (float)one.spread.absmax);
         char text[64];
         double exact = 0;
         qs_quantize_array(format, QS_NEAREST_EVEN, (qs_random_stream){0}, step, COUNT, one.values, codes);
@@ -204,7 +205,8 @@ TEST(clipped_ranges_follow_the_array) {
         snprintf(text, sizeof text, "%s:nearest-even", names[i]);
         const double whole = variance_of(&one.spread, text, false, true);
         if (fabs(estimate - exact) > 0.2 * exact || estimate > whole)
-            fail_msg("%s: estimated %.4g, exact %.4g at %.3g of the range, unclipped %.4g", names[i], estimate, exact, (double)ratio, whole);
+            fail_msg("%s: estimated %.4g, exact %.4g at %.3g of the range, unclipped %.4g", names[i], estimate, exact, (double)ratio,
+                     whole);
         if (format->bits == 4) assert_true(ratio < 1 && exact < 0.8 * whole);
     }
     close_to(variance_of(&by_hand, "int8:mse", false, true), variance_of(&by_hand, "int8:nearest-even", false, true));
@@ -252,4 +254,5 @@ TEST(overflow_is_counted) {
 }
 
 TEST_MAIN(steps_by_definition, transformed_values_are_refused, roundings, measured_sums_are_taken, missing_ranges_are_refused,
-          estimates_follow_the_array, powers_of_two_follow_the_array, clipped_ranges_follow_the_array, values_below_the_step, histograms_are_rescaled, overflow_is_counted, shift_groups)
+          estimates_follow_the_array, powers_of_two_follow_the_array, clipped_ranges_follow_the_array, values_below_the_step,
+          histograms_are_rescaled, overflow_is_counted, shift_groups)

@@ -142,6 +142,7 @@ static inline void random_recipe(dice *one, qs_recipe *out) {
                                         "int4:shift4",
                                         "int6:shift3/bf16",
                                         "int4:hadamard",
+                                        "mxfp6:stochastic",
                                         "int6:hadamard4/bf16"};
     static const char *const formats[] = {"fp32", "bf16", "fp16"};
     *out = recipe_of(names[dice_roll(one, (int)(sizeof names / sizeof *names))]);

@@ -142,6 +142,23 @@ TEST(transforms_round_trip) {
     assert_int_equal(quantizer_named("int4:shift4").hadamard, 0);
 }
 
+/* A block format stands where the format does; the container is what its values are kept in. */
+TEST(blocks_round_trip) {
+    static const char *const texts[] = {"mxfp8", "mxfp8:along(out):nearest-even", "mxfp4:along(samples):stochastic",
+                                        "mxint8:along(in):stochastic", "mx(e4m3,128,fp32):along(samples):nearest-even"};
+    for (size_t i = 0; i < COUNT_OF(texts); i++) {
+        char text[64];
+        const qs_quantizer quantizer = quantizer_named(texts[i]);
+        assert_string_equal(qs_quantizer_text(&quantizer, text), texts[i]);
+        assert_int_equal(quantizer.granularity, QS_BLOCKS);
+        assert_non_null(quantizer.blocks);
+        assert_int_equal(quantizer.channel_is_input, !strstr(texts[i], "(out)") && !strstr(texts[i], "(samples)"));
+        assert_int_equal(quantizer.over_samples, strstr(texts[i], "(samples)") != NULL);
+        assert_string_equal(quantizer.format->name, strstr(texts[i], "fp32") ? "fp32" : "bf16");
+    }
+    assert_null(quantizer_named("bf16").blocks);
+}
+
 TEST(bad_texts_are_refused) {
     static const char *const texts[] = {"",
                                         ":",
@@ -171,6 +188,12 @@ TEST(bad_texts_are_refused) {
                                         "int4:shift4:tensor",
                                         "bf16:shift4",
                                         "int4:shift04(in)",
+                                        "mxfp8:tensor",
+                                        "mxfp8:overflow=inf",
+                                        "mxfp8:mse",
+                                        "bf16:along(in)",
+                                        "int8:along(out)",
+                                        "mx(e4m3,33)",
                                         "int4:hadamard0",
                                         "int4:hadamard016",
                                         "int4:hadamard1",
@@ -195,4 +218,4 @@ TEST(bad_texts_are_refused) {
 }
 
 TEST_MAIN(defaults_follow_the_format, texts_round_trip, shift_groups_round_trip, options_round_trip, transforms_round_trip,
-          bad_texts_are_refused)
+          blocks_round_trip, bad_texts_are_refused)

@@ -204,4 +204,5 @@ TEST(searched_ranges_are_priced) {
     bench_close(&b);
 }
 
-TEST_MAIN(mlp_on_ref, residual_net_on_cpu, progress_goes_up_to_one, a_stated_time_is_kept_to, wrong_options_are_refused, searched_ranges_are_priced)
+TEST_MAIN(mlp_on_ref, residual_net_on_cpu, progress_goes_up_to_one, a_stated_time_is_kept_to, wrong_options_are_refused,
+          searched_ranges_are_priced)

@@ -109,6 +109,27 @@ TEST(transformed) {
     expect_quantizer(&recipe.weight_gradient.src, "bf16");
 }
 
+TEST(in_blocks) {
+    qs_recipe recipe;
+    assert_ok(qs_recipe_builtin("mxfp4:stochastic", &recipe));
+    assert_string_equal(recipe.name, "mxfp4:stochastic");
+    expect_quantizer(&recipe.forward.src, "mxfp4:along(in):stochastic");
+    expect_quantizer(&recipe.forward.weights, "mxfp4:along(in):stochastic");
+    expect_quantizer(&recipe.input_gradient.diff_dst, "mxfp4:along(out):stochastic");
+    expect_quantizer(&recipe.input_gradient.weights, "mxfp4:along(out):stochastic");
+    expect_quantizer(&recipe.weight_gradient.src, "mxfp4:along(samples):stochastic");
+    expect_quantizer(&recipe.weight_gradient.diff_dst, "mxfp4:along(samples):stochastic");
+    assert_ok(qs_recipe_builtin("mxfp4/mx(e4m3,32)/bf16", &recipe));
+    expect_quantizer(&recipe.forward.weights, "mxfp4");
+    expect_quantizer(&recipe.input_gradient.weights, "mxfp8:along(out):nearest-even");
+    expect_quantizer(&recipe.weight_gradient.src, "bf16");
+    assert_ok(qs_recipe_builtin("nvfp4", &recipe));
+    assert_string_equal(recipe.forward.src.format->name, "fp32");
+    assert_int_equal(qs_recipe_builtin("mxfp8:along(out)", &recipe), QS_USAGE);
+    assert_int_equal(qs_recipe_builtin("mxfp8:mse", &recipe), QS_USAGE);
+    assert_int_equal(qs_recipe_builtin("bf16:along(in)", &recipe), QS_USAGE);
+}
+
 /* By name into a plan, out as an object with all its quantizers, and in again. */
 TEST(in_a_plan) {
     qs_plan plan, again;
@@ -227,5 +248,5 @@ TEST(of_class_refused) {
     }
 }
 
-TEST_MAIN(float_recipe, integer_recipe, all_in_integers, apart, transformed, in_a_plan, unknown, of_class, of_class_by_name,
+TEST_MAIN(float_recipe, integer_recipe, all_in_integers, apart, transformed, in_blocks, in_a_plan, unknown, of_class, of_class_by_name,
           of_class_refused)

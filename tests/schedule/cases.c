@@ -96,11 +96,9 @@ static qs_graph *several_inputs(uint64_t number) {
 }
 
 static void exactly_those_of_all_plans(void **state) {
-    static const char *const names[][3] = {{"fp32", "bf16", "int8/bf16"},
-                                           {"fp32", "int8/bf16", "int8:tensor"},
-                                           {"fp16", "int8:tensor", "bf16"},
-                                           {"fp32", "int4:shift4", "int8/fp16"},
-                                           {"bf16", "int4:hadamard", "fp32"}};
+    static const char *const names[][3] = {{"fp32", "bf16", "int8/bf16"},     {"fp32", "int8/bf16", "int8:tensor"},
+                                           {"fp16", "int8:tensor", "bf16"},   {"fp32", "int4:shift4", "int8/fp16"},
+                                           {"bf16", "int4:hadamard", "fp32"}, {"mxfp8", "bf16", "nvfp4/mxfp6"}};
     static case_set all, listed;
     int graphs = 0;
     (void)state;

@@ -485,6 +485,29 @@ TEST(transforms_are_of_both_factors) {
     refused(&one, QS_UNSUPPORTED, "hadamardB(samples)");
 }
 
+/* Blocks that share scales lie along what a product sums over: channels forward and in the input gradient, samples and positions in the weight
+ * gradient, whose input is rounded in the forward pass, from the value. A value that stands in the container is rounded all the same. */
+TEST(blocks_follow_the_sums) {
+    model one = chain("mxfp8", "mxfp8", "nvfp4");
+    qs_schedule *schedule = lowered(&one, "bf16");
+    case_says(step_of(&one, schedule, "b", "conv2d", "forward"), "src=bf16[4,8,8,8] weights=bf16[8,8,3,3] dst=bf16");
+    case_says(step_of(&one, schedule, "b", "conv2d", "weight_gradient"), "src=bf16[4,8,8,8] diff_dst=bf16[4,8,8,8] diff_weights=fp32");
+    case_says(step_of(&one, schedule, "fc", "linear", "forward"), "src=fp32[4,8] weights=fp32[10,8]");
+    assert_int_equal(
+        steps_saying(&one, schedule, "relu", "block_round/forward src=bf16[4,8,8,8] dst=bf16[4,8,8,8] axis=1 blocks=mxfp8 batched"), 1);
+    assert_int_equal(steps_saying(&one, schedule, "b", "dst=bf16[4,8,8,8] blocks=mxfp8 batched"), 2);        /* src, diff_dst */
+    assert_int_equal(steps_saying(&one, schedule, "b", "dst=bf16[4,8,8,8] axis=1 blocks=mxfp8 batched"), 1); /* diff_dst */
+    assert_int_equal(steps_saying(&one, schedule, "b", "dst=bf16[8,8,3,3] axis=1 blocks=mxfp8"), 1);
+    assert_int_equal(steps_saying(&one, schedule, "b", "dst=bf16[8,8,3,3] blocks=mxfp8"), 1);
+    assert_int_equal(steps_saying(&one, schedule, "fc", "dst=fp32[10,8] axis=1 blocks=nvfp4"), 1);
+    qs_schedule_release(schedule);
+    recipe_at(&one, "b")->weight_gradient.src.over_samples = false;
+    refused(&one, QS_UNSUPPORTED, "blocks lie along(samples) there");
+    one = chain("mxfp8", "mxfp8", "fp32");
+    recipe_at(&one, "b")->forward.weights.channel_is_input = false;
+    refused(&one, QS_UNSUPPORTED, "mxfp8:along(out):nearest-even for the forward: blocks lie along(in) there");
+}
+
 TEST(impossible_integers_are_refused) {
     model one = chain("int4:shift4", "int4:shift4", "fp32");
     recipe_at(&one, "b")->weight_gradient.src.rounding = QS_NEAREST_EVEN;
@@ -547,4 +570,5 @@ TEST(products_inside_of_passes) {
 TEST_MAIN(a_table_writes_what_its_readers_need, readers_decide_fixed_point_outputs, outputs_have_their_own_formats,
           unlike_inputs_meet_in_the_widest, copies_are_shared, int8_saves_one_byte, weights_are_converted_once, streams_differ,
           impossible_recipes_are_refused, integers_in_all_passes, saved_groups_become_floats, transforms_follow_the_sums,
-          transformed_copies, transforms_are_of_both_factors, impossible_integers_are_refused, products_inside_of_passes)
+          transformed_copies, transforms_are_of_both_factors, blocks_follow_the_sums, impossible_integers_are_refused,
+          products_inside_of_passes)

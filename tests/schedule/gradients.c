@@ -154,7 +154,8 @@ TEST(attention_in_parts) {
         double least;
     } recipes[] = {{"bf16", 0.999},           {"int8/bf16", 0.98},        {"int8:tensor", 0.98},
                    {"int6:shift4", 0.9},      {"int8:hadamard16", 0.98},  {"int8:tensor:nearest-even", 0.98},
-                   {"int8:tensor:mse", 0.98}, {"bf16/int8:tensor", 0.98}, {"bf16/log4/log4:draw2", 0.8}};
+                   {"int8:tensor:mse", 0.98}, {"bf16/int8:tensor", 0.98}, {"bf16/log4/log4:draw2", 0.8},
+                   {"mxfp8", 0.98},           {"mxint8", 0.99},           {"nvfp4:stochastic", 0.8}};
     finite_differences(attention_graph());
     for (size_t r = 0; r < COUNT_OF(recipes); r++)
         directions_agree(attention_graph, recipes[r].recipe, recipes[r].least);
@@ -225,8 +226,8 @@ TEST(windows) {
     static const struct {
         const char *recipe;
         double least;
-    } recipes[] = {{"bf16", 0.999},       {"fp16", 0.999},      {"int8/bf16", 0.98},      {"int8/fp32", 0.98},
-                   {"int8:tensor", 0.98}, {"int6:shift4", 0.9}, {"int8:hadamard16", 0.98}};
+    } recipes[] = {{"bf16", 0.999},      {"fp16", 0.999},           {"int8/bf16", 0.98}, {"int8/fp32", 0.98}, {"int8:tensor", 0.98},
+                   {"int6:shift4", 0.9}, {"int8:hadamard16", 0.98}, {"mxfp8", 0.98},     {"mxint8", 0.99},    {"nvfp4/mxfp8", 0.9}};
     finite_differences(windows_graph());
     for (size_t r = 0; r < COUNT_OF(recipes); r++)
         directions_agree(windows_graph, recipes[r].recipe, recipes[r].least);

@@ -2,8 +2,16 @@
 /* Every built-in model, in every mode and uniform recipe, keeps what a schedule must keep; lower precision never needs more memory. */
 #include "schedule_check.h"
 
-static const char *const recipes[] = {
-    "fp32", "bf16", "int8/bf16", "int8/fp32", "int4:shift4", "int4:hadamard", "int4:shift4:mse/int8/log4:draw2", "bf16/int4:shift4"};
+static const char *const recipes[] = {"fp32",
+                                      "bf16",
+                                      "int8/bf16",
+                                      "int8/fp32",
+                                      "int4:shift4",
+                                      "int4:hadamard",
+                                      "int4:shift4:mse/int8/log4:draw2",
+                                      "bf16/int4:shift4",
+                                      "mxfp8",
+                                      "nvfp4/mxfp4/bf16"};
 #define RECIPES ((int)(COUNT_OF(recipes)))
 #define BATCH 32
 

@@ -26,7 +26,8 @@ static double loss_with(const char *backend, const char *model, const char *reci
 /* Sixty steps on 64 images take the loss down from ln 10. Rounding noise of 2^-8 of a value (bf16) or half an int8 step in each operand may
  * cost a part of that way, but not a tenth; a gradient of wrong sign, scale or place does not come down at all. */
 static void model_compare(const char *backend, const char *model) {
-    static const char *const recipes[] = {"bf16", "int8/bf16", "int8/fp32", "int8:tensor", "int6:shift4", "int8:hadamard"};
+    static const char *const recipes[] = {"bf16",        "int8/bf16",     "int8/fp32", "int8:tensor",
+                                          "int6:shift4", "int8:hadamard", "mxfp8",     "mxint8"};
     if (!backend_exists(backend)) skip();
     const double fp32 = loss_with(backend, model, "fp32"), way = log(10) - fp32;
     if (way < 0.2) fail_msg("%s on %s in fp32 does not learn: loss %g", model, backend, fp32);

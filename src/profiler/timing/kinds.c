@@ -16,8 +16,7 @@ static bool same_kind(const qs_case *a, const qs_case *b) {
     return a->op == b->op && qs_conversion_formats_alike(first, second) &&
            qs_conversion_formats_alike(qs_conversion_target(a), qs_conversion_target(b)) &&
            qs_conversion_steps_of(a) == qs_conversion_steps_of(b) && a->attributes.rounding == b->attributes.rounding &&
-           a->attributes.least_squares == b->attributes.least_squares &&
-           qs_conversion_of_weights(a) == qs_conversion_of_weights(b);
+           a->attributes.least_squares == b->attributes.least_squares && qs_conversion_of_weights(a) == qs_conversion_of_weights(b);
 }
 
 static qs_status kind_add(qs__kinds *kinds, const qs_case *one) {

@@ -92,6 +92,39 @@ qs_status qs__build_cast(qs__chain *chain) {
     return QS_OK;
 }
 
+/* ---- Blocks that share scales ---- */
+
+static void blocks_round(void *context, int64_t begin, int64_t end) {
+    qs_block_round(context, begin, end);
+}
+
+static qs_status run_block_round(const qs__chain *chain, const qs_run *run) {
+    const qs_case *one = &chain->one;
+    const int64_t count = qs__case_count(one, QS_SRC);
+    qs_block_rounding all = qs_block_rounding_of(one, run);
+    all.src = qs__cpu_data(chain, QS_SRC);
+    all.dst = qs__cpu_data(chain, QS_DST);
+    all.bfloat[0] = qs__case_format(one, QS_SRC) == qs_format_of("bf16");
+    all.bfloat[1] = qs__case_format(one, QS_DST) == qs_format_of("bf16");
+    all.tensor = 1;
+    if (all.format->of_tensor)
+        all.tensor = qs_tensor_scale(all.format, all.bfloat[0] ? qs_absmax_bf16_array(count, all.src) : qs_absmax_array(count, all.src));
+    const int64_t units = qs_block_units(&all);
+    qs_parallel(units, ROW_LIMIT / (count / units + 1) / 4 + 1, blocks_round, &all);
+    return QS_OK;
+}
+
+/* Own name: qs__staged_build would widen what lies there in bf16. */
+qs_status qs__build_block_round(qs__chain *chain) {
+    const qs_format *bf16 = qs_format_of("bf16"), *fp32 = qs_format_of("fp32");
+    const qs_format *src = qs__case_format(&chain->one, QS_SRC), *dst = qs__case_format(&chain->one, QS_DST);
+    if ((src != bf16 && src != fp32) || (dst != bf16 && dst != fp32))
+        return qs_fail(QS_UNSUPPORTED, "blocks of %s and %s", src->name, dst->name);
+    qs__chain_call(chain, run_block_round);
+    snprintf(chain->name, sizeof chain->name, "own:block_round:%s", chain->cpu->kernels->name);
+    return QS_OK;
+}
+
 /* ---- Simulated formats: rounded, packed and counted in one pass ---- */
 
 typedef struct rounding {

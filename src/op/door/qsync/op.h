@@ -136,14 +136,15 @@ typedef struct qs_attributes {
     qs_rounding rounding;             /* cast, quantize, round, recurrence */
     qs_overflow overflow;             /* cast, round */
     const qs_format *to; /* round: the float format whose values it leaves; recurrence: of codes that it multiplies; NULL elsewhere */
-    const qs_format *gradients; /* recurrence: of codes of gradients; NULL: none */
-    bool batched;               /* cast, quantize, round, dropout: axis N is samples, random counters follow the global sample */
-    bool relu;                  /* normalisations, add: a relu behind, done in the same kernel */
-    bool count_padding;         /* average_pool: a mean is over the whole window, zeros of the padding included */
-    bool accumulate;            /* backward passes of operators that may share their table: its gradient is added to what stands there */
-    bool least_squares;         /* quantize: steps are of the range of least squared error (qs_clip_find), not of the largest magnitude */
-    bool per_channel;           /* absmax, quantize, dequantize: a step for each index of `axis`; statistics: channels on axis 0, not 1 */
-    qs_narrow accumulator;      /* of products of floats: what each sum is formed in; all 0: the device's own (fp32 or better) */
+    const struct qs_block_format *blocks; /* block_round: of its values (qsync/blocks.h) */
+    const qs_format *gradients;           /* recurrence: of codes of gradients; NULL: none */
+    bool batched;                         /* cast, quantize, round, dropout: axis N is samples, random counters follow the global sample */
+    bool relu;                            /* normalisations, add: a relu behind, done in the same kernel */
+    bool count_padding;                   /* average_pool: a mean is over the whole window, zeros of the padding included */
+    bool accumulate;       /* backward passes of operators that may share their table: its gradient is added to what stands there */
+    bool least_squares;    /* quantize: steps are of the range of least squared error (qs_clip_find), not of the largest magnitude */
+    bool per_channel;      /* absmax, quantize, dequantize: a step for each index of `axis`; statistics: channels on axis 0, not 1 */
+    qs_narrow accumulator; /* of products of floats: what each sum is formed in; all 0: the device's own (fp32 or better) */
 } qs_attributes;
 
 /* What a run needs beyond operands; the same for all kernels of a step. */
@@ -498,6 +499,8 @@ QS_API float qs_clip_norm_factor(double bound, double squares, double loss_scale
  *   softmax_cross_entropy loss[0] = -Σ t_c log p_c, loss[1] = rows whose first maximum is the label, of run->samples samples; diff_src =
  *                        (p - t) · loss_scale / global_samples, else 0. Rows (samples or positions) have t_c = ε/C, the label 1 - ε more
  *   round                dst = qs_round_array of src into the format `to`; packed is dst in the storage of `to`, counts are of this call
+ *   block_round          dst = qs_block_round_array of src into the block format `blocks`, in fp32 or its container. Blocks lie along channels
+ *                        (axis 1), or (axis 0) one position behind the other where it is `batched`, else along axis 0
  *   absmax (operand)     beside dst or diff_src: what absmax of that operand gives, of the values as they are stored
  *   absmax               NaN or infinity anywhere in its range gives a non-finite result. With `hadamard` B: of the values transformed
  *                        along `axis` in blocks of B, which divides that extent

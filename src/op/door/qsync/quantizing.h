@@ -3,6 +3,7 @@
 #ifndef QSYNC_QUANTIZING_H
 #define QSYNC_QUANTIZING_H
 
+#include "qsync/blocks.h"
 #include "qsync/op.h"
 
 /* A quantize pass at work, for kernels of devices and the reference: what all rows (qs_random_rows) share. */
@@ -24,5 +25,8 @@ QS_API void qs_quantizing_start(const qs_case *one, const float *absmax, bool bf
 QS_API void qs_quantizing_row(const qs_quantizing *job, qs_random_stream stream, int64_t row, int64_t count, const float *src, int8_t *dst);
 QS_API void qs_quantizing_row_bf16(const qs_quantizing *job, qs_random_stream stream, int64_t row, int64_t count, const uint16_t *src,
                                    int8_t *dst);
+
+/* block_round at work, but for where the values lie and, where their format wants it, the scale of the tensor. */
+QS_API qs_block_rounding qs_block_rounding_of(const qs_case *one, const qs_run *run);
 
 #endif

@@ -254,7 +254,10 @@ QS_API void qs_recipe_operands(const qs_recipe *recipe, qs_gemm gemm, const qs_f
  *                    input channels of a group, input gradient over output channels, weight gradient over the samples of a local batch.
  *                    A dimension without such a block takes one step as it is. src has signed codes, and the weight gradient codes of its
  *                    own, which forward makes and saves. "int4:hadamard/bf16": forward alone; gradients in the float, src saved in it
- *   "int4:shift4:mse/log4", "int4:shift4:nearest-even/int8/log4:draw2", "bf16/int4:shift4"
+ *   "mxfp8", "mxfp4:stochastic", "nvfp4", "mx(e4m3,128,fp32)"
+ *                    all three products in blocks that share scales (qsync/blocks.h) along the product's inner dimension, as "hadamard" has
+ *                    it; values are multiplied in a float format that holds them all, bf16 or fp32
+ *   "int4:shift4:mse/log4", "int4:shift4:nearest-even/int8/log4:draw2", "bf16/int4:shift4", "mxfp4/mxfp8/bf16"
  *                    forward, gradients; or forward, input gradient, weight gradient (docs/integers.md) */
 QS_API qs_status qs_recipe_builtin(const char *name, qs_recipe *out);
 
@@ -282,7 +285,8 @@ typedef struct qs_fit_piece {
 
 /* Steps of a conversion to or from integers: one for the tensor; one for each index of axis 0 (output channels of weights) or of axis 1
  * (input channels: a column); shift groups of channels, whose maxima a pass over columns finds; one step of transformed values, in blocks
- * along axis 1 or across the rows of axis 0; steps of output channels by a pass that notes the maxima of columns as well. */
+ * along axis 1 or across the rows of axis 0; steps of output channels by a pass that notes the maxima of columns as well; scales of blocks
+ * (qsync/blocks.h) along axis 1, or across positions. */
 typedef enum qs_conversion_steps {
     QS_STEPS_TENSOR,
     QS_STEPS_CHANNEL,
@@ -291,6 +295,8 @@ typedef enum qs_conversion_steps {
     QS_STEPS_HADAMARD,
     QS_STEPS_HADAMARD_ROWS,
     QS_STEPS_CHANNEL_AND_COLUMN,
+    QS_STEPS_BLOCKS,
+    QS_STEPS_BLOCK_ROWS,
     QS_STEPS_COUNT
 } qs_conversion_steps;
 
@@ -300,7 +306,7 @@ typedef struct qs_conversion_cost {
     qs_conversion_steps steps;
     qs_rounding rounding;
     bool least_squares; /* of `quantize`: its range is the one of least squared error, which it looks for */
-    bool weights; /* of weights, which a whole step has cooled; else of values, which the kernel before has just written */
+    bool weights;       /* of weights, which a whole step has cooled; else of values, which the kernel before has just written */
     int pieces;
     qs_fit_piece piece[3];
     double in_steps, alone, recorded; /* 0: not known */
