@@ -56,6 +56,8 @@ void job_from_plan(const qs_plan *plan, const option_table *table, qs_job *job);
  * must live as long as the options. */
 void job_names_from_plan(const qs_plan *plan, const option_table *table, job_options *options);
 
+/* Whether operators or tensors of a class have other formats than fp32. */
+bool plan_class_is_reduced(const qs_plan *plan, const qs_class_plan *one);
 /* The class of a plan whose formats are meant where one class computes alone, as in eval and export: that of the name, or (name NULL) the
  * only one that has others than fp32; *out NULL: none has. QS_USAGE where the plan lacks it, or where several have. */
 qs_status plan_class_choose(const qs_plan *plan, const char *file, const char *name, const qs_class_plan **out);

@@ -42,7 +42,7 @@ typedef struct eval_work {
     char beside[QS_MODEL];       /* the run's plan.json */
     qs_plan plan;                /* of plan_file, else of the run */
     const char *plan_path;       /* where it is; NULL: there is none */
-    const qs_class_plan *class_; /* whose formats are meant; NULL: all are in fp32, or nobody said which */
+    const qs_class_plan *class_; /* whose formats this rank takes; NULL: not known, or nobody asks */
     bool json;
 } eval_work;
 
@@ -52,24 +52,32 @@ typedef struct eval_result {
     qs_evaluation in_fp32, in_plan;
 } eval_result;
 
-/* Running statistics anew where that is asked for; in the formats of the plan's class, with steps of quantizers from each batch, or in
- * fp32. */
-static qs_status evaluated_in_formats(const eval_work *work, const worker *here, bool planned, qs_evaluation *out) {
+/* By the statistics that were saved, in fp32 or in the formats of the plan, each rank in those of its class. */
+static qs_status evaluated_as_saved(const eval_work *work, const worker *here, bool planned, qs_evaluation *out) {
+    const qs_class *class_ = &here->cluster.class_[here->class_index];
+    const qs_evaluate_options options = {.weights = work->weights,
+                                         .job = &work->job.job,
+                                         .data_folder = work->job.data_folder,
+                                         .test_limit = work->test_limit,
+                                         .memory_limit = class_->memory_limit,
+                                         .plan = planned ? &work->plan : NULL,
+                                         .class_name = planned ? work->class_->class_name : NULL,
+                                         .half = planned ? qs_class_half(class_) : NULL};
+    return qs_evaluate(&options, here->device, here->comm, out);
+}
+
+/* By running statistics that follow the training part anew, in the arithmetic at hand. */
+static qs_status evaluated_anew(const eval_work *work, const worker *here, bool planned, qs_evaluation *out) {
     const qs_job *job = &work->job.job;
     qs_graph *graph = NULL;
     const qs_recipe **recipe = NULL;
     float *trained = NULL, *statistics = NULL;
     qs_status status;
-    if (planned && work->plan.classes == 0) return qs_fail(QS_MISMATCH, "%s: a plan without classes has no formats", work->plan_path);
-    const qs_class_plan *class_ = !planned ? NULL : work->class_ ? work->class_ : &work->plan.class_[0];
     QS_GOTO(job_model_open(job, &graph));
     QS_GOTO(qs_allocate((size_t)(graph->trained_elements + graph->frozen_elements), sizeof *trained, &trained));
     QS_GOTO(qs_allocate((size_t)graph->statistics_elements, sizeof *statistics, &statistics));
     QS_GOTO(qs_weights_read(work->weights, graph, trained, statistics));
-    if (planned) QS_GOTO(qs_plan_bind(&work->plan, class_->class_name, graph, &recipe));
-    if (planned && class_->tensors > 0)
-        qs_log(QS_LOG_WARNING, "class %s gives tensors formats of their own, which are of training: evaluation has them in fp32",
-               class_->class_name);
+    if (planned) QS_GOTO(qs_plan_bind(&work->plan, work->class_->class_name, graph, &recipe));
     const qs_calibration_options options = {.graph = graph,
                                             .trained = trained,
                                             .statistics = statistics,
@@ -89,26 +97,69 @@ done:
     return status;
 }
 
+static qs_status evaluated_in(const eval_work *work, const worker *here, bool planned, qs_evaluation *out) {
+    if (planned && work->class_->tensors > 0)
+        qs_log(QS_LOG_WARNING, "class %s gives tensors formats of their own, which are of training: evaluation has them in fp32",
+               work->class_->class_name);
+    return work->recalibrate > 0 ? evaluated_anew(work, here, planned, out) : evaluated_as_saved(work, here, planned, out);
+}
+
+/* Whose formats this rank takes: the named class's; else of several ranks each its own class's, of one those of the only class that has others
+ * than fp32. *reduced: some rank has others. */
+static qs_status class_choose(eval_work *work, const worker *here, bool *reduced) {
+    const qs_plan *plan = &work->plan;
+    const qs_cluster *cluster = &here->cluster;
+    if (plan->classes == 0) return qs_fail(QS_MISMATCH, "%s: a plan without classes has no formats", work->plan_path);
+    if (work->plan_class || qs_comm_size(here->comm) == 1) {
+        QS_TRY(plan_class_choose(plan, work->plan_path, work->plan_class, &work->class_));
+        *reduced = work->class_ != NULL;
+        if (!work->class_) work->class_ = &plan->class_[0];
+        return QS_OK;
+    }
+    for (int c = 0; c < cluster->classes; c++) {
+        const char *name = cluster->class_[c].name;
+        const qs_class_plan *one = qs_plan_class(plan, name);
+        if (cluster->class_[c].count == 0) continue;
+        if (!one)
+            return qs_fail(QS_USAGE, "the plan %s has no class %s, which the cluster has: --class says whose formats are meant",
+                           work->plan_path, name);
+        *reduced = *reduced || plan_class_is_reduced(plan, one);
+        if (c == here->class_index) work->class_ = one;
+    }
+    return QS_OK;
+}
+
 /* What nobody asked for, the formats of the run, is left out where it is not known which they are. */
 static qs_status arithmetic_choose(eval_work *work, const worker *here, eval_result *out) {
     const char *named = work->arithmetic;
-    const bool alone = qs_comm_size(here->comm) == 1, in_plan = named && strcmp(named, "plan") == 0;
-    const bool asked = named ? in_plan : work->plan_file || work->plan_class;
+    const bool in_plan = named && strcmp(named, "plan") == 0, asked = named ? in_plan : work->plan_file || work->plan_class;
+    bool reduced = false;
     if (named && !in_plan && strcmp(named, "fp32") != 0) return qs_fail(QS_USAGE, "--arithmetic %s: fp32, or plan", named);
-    if (!alone && (asked || work->recalibrate > 0))
-        return qs_fail(QS_USAGE,
-                       "evaluation in formats of a plan, or with new statistics, runs on one rank: leave out --plan, --class, --arithmetic "
-                       "plan and --recalibrate, or run it on one");
+    if (work->recalibrate > 0 && qs_comm_size(here->comm) > 1)
+        return qs_fail(QS_USAGE, "new statistics are found by one rank: leave out --recalibrate, or run it on one");
     if (work->plan_class && !work->plan_path)
         return qs_fail(QS_USAGE, "--class %s: there is no plan.json of a run beside %s; name a plan by --plan", work->plan_class,
                        work->weights);
     if (in_plan && !work->plan_path)
         return qs_fail(QS_USAGE, "--arithmetic plan: there is no plan.json of a run beside %s; name a plan by --plan", work->weights);
-    const qs_status status = work->plan_path ? plan_class_choose(&work->plan, work->plan_path, work->plan_class, &work->class_) : QS_OK;
+    const qs_status status = work->plan_path ? class_choose(work, here, &reduced) : QS_OK;
     if (status != QS_OK && (asked || work->plan_class)) return status;
-    if (status != QS_OK && !named && alone) qs_log(QS_LOG_WARNING, "evaluated in fp32 only: %s", qs_message());
-    out->planned = asked || (!named && alone && status == QS_OK && work->class_);
+    if (status != QS_OK && !named && worker_is_first(here)) qs_log(QS_LOG_WARNING, "evaluated in fp32 only: %s", qs_message());
+    out->planned = asked || (!named && status == QS_OK && reduced);
     out->fp32 = named ? !in_plan : !work->plan_file;
+    return QS_OK;
+}
+
+/* A plan that some ranks do not see, whose folder is another, is left out where nobody asked for it. */
+static qs_status arithmetic_agree(eval_work *work, const worker *here, eval_result *out) {
+    double seen_and_not[2];
+    QS_TRY(qs_comm_agree(here->comm, arithmetic_choose(work, here, out)));
+    seen_and_not[0] = out->planned;
+    seen_and_not[1] = !out->planned;
+    QS_TRY(qs_comm_max(here->comm, seen_and_not, 2));
+    if (seen_and_not[0] == 0 || seen_and_not[1] == 0) return QS_OK;
+    if (worker_is_first(here)) qs_log(QS_LOG_WARNING, "evaluated in fp32 only: not all ranks see the run's plan.json");
+    out->planned = false;
     return QS_OK;
 }
 
@@ -119,14 +170,9 @@ static void result_print(const char *where, const qs_evaluation *found) {
 
 static qs_status evaluated(eval_work *work, const worker *here) {
     eval_result result = {0};
-    const int64_t limit = here->cluster.class_[here->class_index].memory_limit;
-    QS_TRY(qs_comm_agree(here->comm, arithmetic_choose(work, here, &result)));
-    if (result.fp32 && work->recalibrate > 0)
-        QS_TRY(evaluated_in_formats(work, here, false, &result.in_fp32));
-    else if (result.fp32)
-        QS_TRY(qs_evaluate(work->weights, &work->job.job, work->job.data_folder, work->test_limit, limit, here->device, here->comm,
-                           &result.in_fp32));
-    if (result.planned) QS_TRY(evaluated_in_formats(work, here, true, &result.in_plan));
+    QS_TRY(arithmetic_agree(work, here, &result));
+    if (result.fp32) QS_TRY(evaluated_in(work, here, false, &result.in_fp32));
+    if (result.planned) QS_TRY(evaluated_in(work, here, true, &result.in_plan));
     if (!worker_is_first(here)) return QS_OK;
     const qs_evaluation *first = result.fp32 ? &result.in_fp32 : &result.in_plan;
     if (!work->json) {
@@ -151,7 +197,7 @@ static const option_row option_rows[] = {
     {OPTION(eval_work, test_limit, "test-limit", "N", "use the first N test samples only")},
     {OPTION(eval_work, plan_file, "plan", "FILE", "in the formats of a plan, not in fp32")},
     {OPTION(eval_work, plan_class, "class", "NAME", "formats of this class of the plan"),
-     .usual = "the one class that has others than fp32"},
+     .usual = "the one class that has others than fp32; of several ranks each its own"},
     {OPTION(eval_work, arithmetic, "arithmetic", "NAME",
             "fp32, or plan: forward formats of the plan, or of the run that the weights are of"),
      .usual = "plan with --plan; else fp32, and the run's as well where it has others"},

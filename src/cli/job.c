@@ -430,8 +430,7 @@ void job_from_plan(const qs_plan *plan, const option_table *table, qs_job *job) 
     if (!option_given(table, "all-reduce")) memcpy(job->algorithm, from->algorithm, sizeof job->algorithm);
 }
 
-/* Whether operators of a class compute in other formats than fp32. */
-static bool is_reduced(const qs_plan *plan, const qs_class_plan *one) {
+bool plan_class_is_reduced(const qs_plan *plan, const qs_class_plan *one) {
     for (int i = 0; i < one->operators; i++)
         if (strcmp(one->operator_[i].recipe, "fp32") != 0 && qs_plan_recipe(plan, one->operator_[i].recipe)) return true;
     return one->tensors > 0;
@@ -442,7 +441,7 @@ qs_status plan_class_choose(const qs_plan *plan, const char *file, const char *n
     *out = name ? qs_plan_class(plan, name) : NULL;
     if (name && !*out) return qs_fail(QS_USAGE, "--class %s: the plan %s has no such class", name, file);
     for (int i = 0; i < plan->classes && !name; i++) {
-        if (!is_reduced(plan, &plan->class_[i])) continue;
+        if (!plan_class_is_reduced(plan, &plan->class_[i])) continue;
         *out = &plan->class_[i];
         reduced++;
     }

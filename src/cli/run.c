@@ -333,8 +333,12 @@ static qs_status stage_evaluate(run_work *work) {
     QS_TRY(is_there(work, EVALUATION, &done));
     if (done) return QS_OK;
     if (worker_is_first(work->here)) progress_show(0.99, "run: evaluating");
-    QS_TRY(qs_evaluate(work->path[WEIGHTS], &work->job.job, work->job.data_folder, work->test_limit,
-                       work->here->cluster.class_[work->here->class_index].memory_limit, work->here->device, work->here->comm, &found));
+    const qs_evaluate_options options = {.weights = work->path[WEIGHTS],
+                                         .job = &work->job.job,
+                                         .data_folder = work->job.data_folder,
+                                         .test_limit = work->test_limit,
+                                         .memory_limit = work->here->cluster.class_[work->here->class_index].memory_limit};
+    QS_TRY(qs_evaluate(&options, work->here->device, work->here->comm, &found));
     return qs_comm_agree(work->here->comm, worker_is_first(work->here) ? evaluation_write(work, &found) : QS_OK);
 }
 

@@ -68,7 +68,10 @@ static qs_quantizer form_of(const qs_sensitivity *one, const qs_recipe *recipe, 
     qs_quantizer form = *quantizer;
     char name[sizeof form.format->name + 1];
     const qs_format *other;
-    if (one->activations || (one->inner && form.granularity != QS_PER_CHANNEL)) form.granularity = QS_PER_TENSOR;
+    if (one->activations || (one->inner && form.granularity != QS_PER_CHANNEL)) {
+        form.granularity = QS_PER_TENSOR;
+        form.blocks = NULL;
+    }
     if (one->inner && (!one->codes || form.format->kind == QS_KIND_FLOAT)) form.format = qs_format_of("fp32"); /* as it is multiplied */
     if (one->inner) return form;
     if (!input || form.format->kind != QS_KIND_INTEGER || recipe->weight_gradient.diff_dst.format->kind != QS_KIND_INTEGER) return form;

@@ -388,7 +388,8 @@ static bool input_comes_first(const qs_schedule_draft *draft, int n) {
     const qs_shape src = qs_graph_shape(draft->graph, draft->graph->node[n].input[0], draft->in.batch);
     const size_t inputs = qs_tensor_bytes(&src, saved) + (read == saved ? 0 : qs_tensor_bytes(&src, read));
     if (!weights) return false;
-    return (wanted != draft->fp32 || qs__parameter_quantizer(draft, weights)) && qs_tensor_bytes(&weights->shape, wanted) > inputs;
+    const bool converted = wanted != draft->fp32 || recipe->input_gradient.weights.blocks || qs__parameter_quantizer(draft, weights);
+    return converted && qs_tensor_bytes(&weights->shape, wanted) > inputs;
 }
 
 /* A backward pass, what it did to parameters' gradients, and its contributions to those of the inputs. */

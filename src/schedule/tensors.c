@@ -93,7 +93,7 @@ static bool is_read_back(const qs_schedule_draft *draft, int node) {
         if (qs__is_alias(&draft->in, reader)) {
             if (is_read_back(draft, reader)) return true;
         } else if (topology->needs_gradient[reader] && draft->facts[reader].want[input].format == draft->fp32 &&
-                   qs_op_saves(draft->graph->node[reader].op, input)) {
+                   !draft->facts[reader].want[input].blocks && qs_op_saves(draft->graph->node[reader].op, input)) {
             return true;
         }
     }

@@ -64,6 +64,7 @@ done:
 
 typedef struct evaluator {
     qs_graph *graph;
+    const qs_recipe **bound, **recipe; /* (nodes) of the plan; the same to nearest. NULL: fp32 */
     qs_graph_lengths lengths;
     qs_dataset test;
     qs_sharding sharding;
@@ -73,25 +74,28 @@ typedef struct evaluator {
 } evaluator;
 
 /* Samples are independent: where a batch does not fit the memory, smaller pieces do as well. */
-static qs_status program_fit(const qs_graph *graph, const qs_job *job, int64_t memory_limit, qs_device *device, qs__program *out) {
-    const qs__formats plain = {.half = qs_format_of("fp32")};
+static qs_status program_fit(const qs_graph *graph, const qs_evaluate_options *options, const qs__formats *formats, qs_device *device,
+                             qs__program *out) {
     const qs__kernels kernels = {.device = device};
     qs_status status = QS_OK;
-    for (int64_t batch = job->batch; batch > 0; batch /= 2) {
+    for (int64_t batch = options->job->batch; batch > 0; batch /= 2) {
         qs__program_release(out);
-        QS_TRY(qs__program_lower(graph, job, &plain, QS_MODE_EVALUATION, batch, &kernels, out));
-        status = qs_schedule_fits(out->schedule, memory_limit, "evaluation");
+        QS_TRY(qs__program_lower(graph, options->job, formats, QS_MODE_EVALUATION, batch, &kernels, out));
+        status = qs_schedule_fits(out->schedule, options->memory_limit, "evaluation");
         if (status != QS_INFEASIBLE) return status;
     }
     return status;
 }
 
-static qs_status evaluator_fill(evaluator *here, const qs_job *job, const char *data_folder, int64_t limit, int64_t memory_limit,
-                                qs_device *device, qs_comm *comm) {
+static qs_status evaluator_fill(evaluator *here, const qs_evaluate_options *options, qs_device *device, qs_comm *comm) {
+    const qs_job *job = options->job;
     const int ranks = qs_comm_size(comm);
     size_t bytes = 0;
+    if (options->plan) QS_TRY(qs_plan_bind(options->plan, options->class_name, here->graph, &here->bound));
+    QS_TRY(qs__recipes_to_nearest(here->graph, here->bound, &here->recipe));
+    const qs__formats formats = {.recipe = here->recipe, .half = options->half ? options->half : qs_format_of("fp32")};
     QS_TRY(qs_graph_lengths_make(here->graph, &job->lengths, &here->lengths));
-    QS_TRY(qs_job_samples(job, here->graph, data_folder, QS_PART_TEST, limit, &here->test));
+    QS_TRY(qs_job_samples(job, here->graph, options->data_folder, QS_PART_TEST, options->test_limit, &here->test));
     QS_TRY(qs_allocate((size_t)ranks, sizeof *here->batch, &here->batch));
     for (int i = 0; i < ranks; i++)
         here->batch[i] = job->batch;
@@ -99,7 +103,7 @@ static qs_status evaluator_fill(evaluator *here, const qs_job *job, const char *
     QS_TRY(qs_sharding_lengths(&here->sharding, &job->lengths, here->test.length));
     for (int k = 0; k < here->lengths.count; k++) {
         qs__program *program = &here->at[k].evaluation;
-        QS_TRY(program_fit(here->lengths.graph[k], job, memory_limit, device, program));
+        QS_TRY(program_fit(here->lengths.graph[k], options, &formats, device, program));
         if (program->schedule->arena_bytes > bytes) bytes = program->schedule->arena_bytes;
     }
     QS_TRY(qs_memory_reserve(device, bytes, &here->memory));
@@ -117,16 +121,17 @@ static void evaluator_release(evaluator *here) {
     qs_graph_lengths_release(&here->lengths);
     qs_graph_release(here->graph);
     free(here->batch);
+    free(here->bound);
+    free(here->recipe);
 }
 
-qs_status qs_evaluate(const char *weights, const qs_job *job, const char *data_folder, int64_t test_limit, int64_t memory_limit,
-                      qs_device *device, qs_comm *comm, qs_evaluation *out) {
+qs_status qs_evaluate(const qs_evaluate_options *options, qs_device *device, qs_comm *comm, qs_evaluation *out) {
     evaluator here = {0};
-    QS_TRY(qs_model_share(job, NULL, comm, &here.graph));
+    QS_TRY(qs_model_share(options->job, NULL, comm, &here.graph));
     const qs__program *program = &here.at[0].evaluation;
-    qs_status status = qs_comm_agree(comm, evaluator_fill(&here, job, data_folder, test_limit, memory_limit, device, comm));
+    qs_status status = qs_comm_agree(comm, evaluator_fill(&here, options, device, comm));
     if (status == QS_OK)
-        status = qs_comm_agree(comm, qs_comm_rank(comm) == 0 ? qs__weights_load(program, here.graph, weights, NULL, NULL) : QS_OK);
+        status = qs_comm_agree(comm, qs_comm_rank(comm) == 0 ? qs__weights_load(program, here.graph, options->weights, NULL, NULL) : QS_OK);
     if (status == QS_OK) status = qs__weights_send(program, comm);
     if (status == QS_OK) status = qs__evaluation_run(here.at, &here.test, &here.sharding, comm, NULL, out);
     evaluator_release(&here);

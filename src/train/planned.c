@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 static bool is_fp32(const qs_quantizer *quantizer) {
-    return quantizer->format == qs_format_of("fp32");
+    return quantizer->format == qs_format_of("fp32") && !quantizer->blocks;
 }
 
 qs_status qs__recipes_to_nearest(const qs_graph *graph, const qs_recipe *const *recipe, const qs_recipe ***out) {

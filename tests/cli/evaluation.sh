@@ -114,6 +114,23 @@ grep -q "in the plan's arithmetic: .*, perplexity" "$work/out" || { cat "$work/o
 cp "$work/words/result.json" "$work/one"
 holds one '.[0] | .planned_test_perplexity > 0 and .planned_test_perplexity != .test_perplexity'
 
+# Ranks of two classes: each in the formats of its own, as in training.
+planned int2:tensor
+jq '.classes = {big: {operators: {}}, weak: .classes.single}' "$work/plan.json" > "$work/two.json"
+two_ranks="--cluster $(dirname "$0")/cluster.json --test-limit 128 --batch 32"
+# shellcheck disable=SC2086
+launch train --model resnet8 --dataset shapes $two_ranks --plan "$work/two.json" --train-limit 256 --epochs 1 --out "$work/pair" \
+    > "$work/out" 2> "$work/err" || { cat "$work/err"; fail "train on two ranks"; }
+# shellcheck disable=SC2086
+launch eval "$work/pair/weights.safetensors" $two_ranks --json > "$work/ranks" 2> "$work/err" || { cat "$work/err"; fail "eval on two ranks"; }
+cat "$work/pair/result.json" >> "$work/ranks"
+holds ranks '.[0] as $eval | .[1] as $train | $eval.accuracy == $train.test_accuracy and ($eval.loss - $train.test_loss | fabs) < 1e-6
+    and $eval.planned_accuracy == $train.planned_test_accuracy and ($eval.planned_loss - $train.planned_test_loss | fabs) < 1e-6
+    and ($eval.planned_loss - $eval.loss | fabs) > 1e-4'
+# shellcheck disable=SC2086
+launch eval "$work/pair/weights.safetensors" $two_ranks --recalibrate 4 > "$work/out" 2> "$work/err" && fail "two ranks found new statistics"
+grep -q 'found by one rank' "$work/err" || { cat "$work/err"; fail "nothing is said of statistics on two ranks"; }
+
 refuse 2 'fp32, or plan' eval "$work/four/weights.safetensors" --arithmetic half
 cp "$work/plain/weights.safetensors" "$work/alone.safetensors"
 rm -f "$work/plan.json"

@@ -104,16 +104,20 @@ TEST(saved_weights_evaluate_as_they_did) {
     here.options.test_limit = 40; /* no multiple of the batch: the last one is padded */
     assert_ok(qs_train(&here.options, here.device, here.comm, &result));
     snprintf(path, sizeof path, "%s/weights.safetensors", here.folder);
-    assert_ok(qs_evaluate(path, &here.job, NULL, 40, 0, here.device, here.comm, &evaluation));
+    assert_ok(
+        qs_evaluate(&(qs_evaluate_options){.weights = path, .job = &here.job, .test_limit = 40}, here.device, here.comm, &evaluation));
     assert_int_equal(evaluation.samples, 40);
     assert_true(evaluation.accuracy == result.test_accuracy);
     assert_true(evaluation.loss == result.test_loss);
     here.job.batch = 7; /* pieces do not matter but for the order of sums over at most 40 losses in fp32 */
-    assert_ok(qs_evaluate(path, &here.job, NULL, 40, 0, here.device, here.comm, &evaluation));
+    assert_ok(
+        qs_evaluate(&(qs_evaluate_options){.weights = path, .job = &here.job, .test_limit = 40}, here.device, here.comm, &evaluation));
     assert_true(evaluation.accuracy == result.test_accuracy);
     assert_true(fabs(evaluation.loss - result.test_loss) <= 40 * 0x1p-24 * result.test_loss);
     strcpy(here.job.model, "resnet8");
-    assert_refused(qs_evaluate(path, &here.job, NULL, 40, 0, here.device, here.comm, &evaluation), QS_MISMATCH, "resnet8:width=0.5");
+    assert_refused(
+        qs_evaluate(&(qs_evaluate_options){.weights = path, .job = &here.job, .test_limit = 40}, here.device, here.comm, &evaluation),
+        QS_MISMATCH, "resnet8:width=0.5");
     result_release(&result);
     bench_close(&here);
 }

@@ -380,10 +380,18 @@ QS_API void qs_train_result_release(qs_train_result *result);
  * (QS_INFEASIBLE with both figures). Numbers that fail stop it with QS_NUMERIC; the run folder is complete then, but for the weights. */
 QS_API qs_status qs_train(const qs_train_options *options, qs_device *device, qs_comm *comm, qs_train_result *out);
 
-/* Saved weights on the test part, fp32, sharded over ranks. The batch is halved until the arena is within memory_limit (bytes; 0: no
- * limit). */
-QS_API qs_status qs_evaluate(const char *weights, const qs_job *job, const char *data_folder, int64_t test_limit, int64_t memory_limit,
-                             qs_device *device, qs_comm *comm, qs_evaluation *out);
+typedef struct qs_evaluate_options {
+    const char *weights; /* file */
+    const qs_job *job;
+    const char *data_folder; /* NULL: environment */
+    int64_t test_limit;      /* samples; 0: all */
+    int64_t memory_limit;    /* bytes, within which the batch is halved; 0: none */
+    const qs_plan *plan;     /* forward passes in its formats, rounded to nearest; NULL: fp32 */
+    const char *class_name;  /* of the plan, for this rank: ranks may be of several */
+    const qs_format *half;   /* the class's half storage format; NULL: fp32 */
+} qs_evaluate_options;
+/* Saved weights on the test part, by the statistics that were saved, sharded over ranks. */
+QS_API qs_status qs_evaluate(const qs_evaluate_options *options, qs_device *device, qs_comm *comm, qs_evaluation *out);
 
 /* ---- Calibration ------------------------------------------------------------------------------------------------------------------- */
 
