@@ -77,15 +77,50 @@ static bool histogram_variance(const qs_spread *tensor, const qs_format *format,
 
 /* ---- Codes that are no even grid, and ranges that are no largest magnitude ---- */
 
-/* Σ over the elements of the mean of f, given its integral from 0 to u in units of q, over values spread evenly in the part of each binade
- * that the tensor has. */
+enum { SLICES = 16 };
+
+/* The upper end of the part of a binade that the tensor has. */
+static double binade_end(const qs_spread *tensor, double low) {
+    return fmin(2 * low, fmax(tensor->absmax, 1.001 * low));
+}
+
+/* Mean density of magnitudes in a binade; 0: there is nothing. */
+static double density_of(const qs_spread *tensor, int i) {
+    const double low = ldexp(1, i + QS_LOWEST_EXPONENT + tensor->histogram_shift);
+    return i < 0 ? 0 : tensor->range_histogram[i] / (binade_end(tensor, low) - low);
+}
+
+/* How fast the logarithm of the density falls from the middle of the binade below to that of a binade. */
+static double decay_of(const qs_spread *tensor, int i) {
+    const double low = ldexp(1, i + QS_LOWEST_EXPONENT + tensor->histogram_shift), below = density_of(tensor, i - 1),
+                 here = density_of(tensor, i);
+    return here > 0 && below > here ? log(below / here) / ((low + binade_end(tensor, low)) / 2 - 0.75 * low) : 0;
+}
+
+/* Density at x within a binade, but for a factor: its logarithm is a parabola through the decays before, as that of a normal distribution is. */
+static double density_at(const qs_spread *tensor, int i, double x) {
+    const double low = ldexp(1, i + QS_LOWEST_EXPONENT + tensor->histogram_shift),
+                 middle = ((low + binade_end(tensor, low)) / 2 + 0.75 * low) / 2;
+    const double decay = decay_of(tensor, i), faster = fmax((decay - decay_of(tensor, i - 1)) / (middle - 0.5625 * low), 0);
+    return exp(-(x - middle) * (decay + faster * (x - middle) / 2));
+}
+
+/* Σ f over the elements, given the integral of f from 0 to u, in units of q. The tail of a tensor is told by how few elements its last binades
+ * have: density falls within a binade as it does from one to the next. */
 typedef double (*integral)(double u, double end);
-static double histogram_mean(const qs_spread *tensor, double q, double end, integral of) {
+static double histogram_sum(const qs_spread *tensor, double q, double end, integral of) {
     double sum = 0;
     for (int i = 0; i < QS_EXPONENTS; i++) {
         const double count = tensor->range_histogram[i], low = ldexp(1, i + QS_LOWEST_EXPONENT + tensor->histogram_shift);
-        const double high = fmin(2 * low, fmax(tensor->absmax, 1.001 * low));
-        if (count > 0) sum += count * q * q * (of(high / q, end) - of(low / q, end)) * q / (high - low);
+        if (count == 0) continue;
+        const double width = (binade_end(tensor, low) - low) / SLICES;
+        double weighted = 0, weights = 0;
+        for (int slice = 0; slice < SLICES; slice++) {
+            const double from = low + slice * width, weight = density_at(tensor, i, from + width / 2);
+            weighted += weight * (of((from + width) / q, end) - of(from / q, end));
+            weights += weight;
+        }
+        sum += count * q * q * weighted / weights * q / width;
     }
     return sum * tensor->histogram_factor;
 }
@@ -105,11 +140,11 @@ static double powers_integral(double u, double largest) {
     return 1.0 / 6 + (a * a * a - 1) / 42 - (t * t * t - a * a * a) / 3 + 1.5 * a * (t * t - a * a) - 2 * a * a * (t - a);
 }
 
-/* Without a histogram all elements have the distance of the two largest powers. */
+/* Without a histogram all elements have the distance of the two largest codes. */
 static double logarithmic_variance(const qs_spread *tensor, const qs_format *format, bool exact) {
     const double step = tensor->absmax / format->max;
-    if (!exact || !has_histogram(tensor)) return tensor->absmax * tensor->absmax / 4 * tensor->count / 6;
-    return tensor->absmax > 0 ? histogram_mean(tensor, step, format->max, powers_integral) : 0;
+    if (!exact || !has_histogram(tensor)) return pow(step * fmax(format->max / 2, 1), 2) * tensor->count / 6;
+    return tensor->absmax > 0 ? histogram_sum(tensor, step, format->max, powers_integral) : 0;
 }
 
 /* ∫ of the squared distance to the nearest whole number up to the last one, from 0 to u. */
@@ -125,7 +160,7 @@ static double clipped_share(const qs_spread *tensor, const qs_format *format) {
     if (!has_histogram(tensor) || !(tensor->absmax > 0)) return 1;
     for (int c = 0; c < QS_CLIPS; c++) {
         const double step = (double)qs_clip_ratio(c) * tensor->absmax / format->max;
-        const double error = histogram_mean(tensor, step, format->max, nearest_integral);
+        const double error = histogram_sum(tensor, step, format->max, nearest_integral);
         if (c == 0) whole = error;
         least = fmin(least, error);
     }

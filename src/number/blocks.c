@@ -44,26 +44,30 @@ bool qs_block_format_claims(const char *name) {
     return strncmp(name, "mx(", 3) == 0;
 }
 
-static qs_status float_find(const char *name, const qs_format **out) {
+static qs_status format_find(const char *name, const qs_format **out) {
     for (size_t i = 0; i < COUNT_OF(elements); i++)
         if (strcmp(name, elements[i].name) == 0) name = elements[i].format;
-    QS_TRY(qs_format_find(name, out));
+    return qs_format_find(name, out);
+}
+
+static qs_status float_find(const char *name, const qs_format **out) {
+    QS_TRY(format_find(name, out));
     return (*out)->kind == QS_KIND_FLOAT ? QS_OK : qs_fail(QS_USAGE, "'%s' is no float format", name);
 }
 
 /* Integers are floats with one bit of exponent, whose values below the least normal one and above it are equally far apart. */
 static qs_status element_find(const char *name, const qs_format **out) {
-    const qs_format *integer = NULL;
-    if (strncmp(name, "int", 3) == 0 || strncmp(name, "uint", 4) == 0 || strncmp(name, "log", 3) == 0) {
-        char same[24];
-        QS_TRY(qs_format_find(name, &integer));
-        if (integer->is_unsigned || integer->is_logarithmic)
-            return qs_fail(QS_USAGE, "'%s' is no element: floats and int2 ... int8 are", name);
-        snprintf(same, sizeof same, "fp(1,%d,1)", integer->bits - 2);
-        return qs_format_find(same, out);
+    const qs_format *found = NULL;
+    char same[24];
+    QS_TRY(format_find(name, &found));
+    if (found->bits > 8 || found->is_unsigned || found->is_logarithmic)
+        return qs_fail(QS_USAGE, "'%s' is no element: floats of at most 8 bits and int2 ... int8 are", name);
+    if (found->kind == QS_KIND_FLOAT) {
+        *out = found;
+        return QS_OK;
     }
-    QS_TRY(float_find(name, out));
-    return (*out)->bits <= 8 ? QS_OK : qs_fail(QS_USAGE, "element '%s' has %d bits, may have 8", name, (*out)->bits);
+    snprintf(same, sizeof same, "fp(1,%d,1)", found->bits - 2);
+    return qs_format_find(same, out);
 }
 
 /* The next of the parts between commas; a comma within parentheses is none. NULL behind the last. */

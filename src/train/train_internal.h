@@ -471,11 +471,14 @@ qs_status qs__measuring_finish(qs__measuring *measuring, qs_comm *comm, qs_evalu
 qs_status qs__evaluation_run(const qs__length_programs *at, const qs_dataset *dataset, qs_sharding *sharding, qs_comm *comm,
                              qs__culprit *culprit, qs_evaluation *out);
 
-/* ---- planned.c: evaluation in the plan's arithmetic ---- */
+/* ---- nearest.c ---- */
 
 /* The recipes with values rounded to the nearest: stochastic rounding is for gradients, and an evaluation that draws is none. The array
  * holds the pointers, then what they point to; the caller frees it. NULL where `recipe` is. */
 qs_status qs__recipes_to_nearest(const qs_graph *graph, const qs_recipe *const *recipe, const qs_recipe ***out);
+
+/* ---- planned.c ---- */
+
 /* The test part, each rank's share in the forward formats of its class, to nearest. NaN where all compute forward in fp32, nothing is
  * evaluated, or a rank has no room for it. Collective. */
 qs_status qs__planned_evaluation(const qs__setting *setting, qs__plans *plans, qs_evaluation *out);

@@ -58,7 +58,7 @@
 /* A test that needs nothing from a set-up function. One that does is written out, `static void name(void **state)`, and takes *state. */
 #define TEST(name) static void name(__attribute__((unused)) void **state)
 
-/* The program that runs these tests in this order, up to 16 of them; TEST_MAIN_WITH: between setup(void **state) and
+/* The program that runs these tests in this order, up to 17 of them; TEST_MAIN_WITH: between setup(void **state) and
  * teardown(void **state), which return 0 when all went well; either may be NULL. Both stand at the end of the file, without a semicolon. */
 #define TEST_MAIN(...) TEST_MAIN_WITH(NULL, NULL, __VA_ARGS__)
 #define TEST_MAIN_WITH(setup, teardown, ...)                       \
@@ -69,10 +69,10 @@
 
 /* cmocka_unit_test(a), cmocka_unit_test(b), ... */
 #define KIT_EACH(...)                                                                                                                     \
-    KIT_PICK(__VA_ARGS__, KIT_16, KIT_15, KIT_14, KIT_13, KIT_12, KIT_11, KIT_10, KIT_9, KIT_8, KIT_7, KIT_6, KIT_5, KIT_4, KIT_3, KIT_2, \
+    KIT_PICK(__VA_ARGS__, KIT_17, KIT_16, KIT_15, KIT_14, KIT_13, KIT_12, KIT_11, KIT_10, KIT_9, KIT_8, KIT_7, KIT_6, KIT_5, KIT_4, KIT_3, KIT_2, \
              KIT_1, )                                                                                                                     \
     (__VA_ARGS__)
-#define KIT_PICK(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, picked, ...) picked
+#define KIT_PICK(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, picked, ...) picked
 #define KIT_1(a) cmocka_unit_test(a)
 #define KIT_2(a, ...) cmocka_unit_test(a), KIT_1(__VA_ARGS__)
 #define KIT_3(a, ...) cmocka_unit_test(a), KIT_2(__VA_ARGS__)
@@ -89,6 +89,7 @@
 #define KIT_14(a, ...) cmocka_unit_test(a), KIT_13(__VA_ARGS__)
 #define KIT_15(a, ...) cmocka_unit_test(a), KIT_14(__VA_ARGS__)
 #define KIT_16(a, ...) cmocka_unit_test(a), KIT_15(__VA_ARGS__)
+#define KIT_17(a, ...) cmocka_unit_test(a), KIT_16(__VA_ARGS__)
 
 /* ---- Status and message of a call ---- */
 

@@ -163,7 +163,9 @@ TEST(refusals) {
     refuse("add/forward a", "conv2d/forward b", "stands there twice");
     refuse("\"kernel\": \"own:add\", ", "", "classes.weak.kernels[0]: field \"kernel\" is missing");
     refuse("\"granularity\": \"tensor\"", "\"granularity\": \"row\"",
-           "conversions[0].granularity: must be \"tensor\", \"channel\", \"column\", \"shift\", \"hadamard\", \"hadamard-rows\" or");
+           "conversions[0].granularity: must be \"tensor\", \"channel\", \"column\", \"shift\", \"hadamard\", \"hadamard-rows\", "
+           "\"channel+column\", "
+           "\"blocks\" or \"block-rows\"");
     refuse("\"weights\": true", "\"weights\": 1", "conversions[1].weights: ");
     refuse("\"rounding\": \"stochastic\"", "\"rounding\": \"up\"", "conversions[1].rounding: ");
     refuse("\"to_elements\": 16777216", "\"to_elements\": 7", "conversions[1].pieces[1].to_elements: 7 must be at least 1024");
