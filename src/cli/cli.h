@@ -43,8 +43,8 @@ int name_columns(int least, const char *name);
 int node_columns(const qs_graph *graph);
 /* model[QS_MODEL] becomes the graph.json in a file's folder, where one is: what a run was is there, by whatever name. */
 qs_status job_model_beside(const char *file, char *model);
-/* The plan of the run whose folder a file of this model lies in: its plan.json, whose path goes to path[QS_MODEL]. false: there is none, none
- * that can be read, or one that is not the run's: it says nothing of a job, or (where no graph.json tells a run's folder) its job has
+/* The plan of the run whose folder a file of this model lies in: its plan.json, whose path goes to path[QS_MODEL]. false: there is none,
+ * none that can be read, or one that is not the run's: it says nothing of a job, or (where no graph.json tells a run's folder) its job has
  * another model. */
 bool run_plan_beside(const char *file, const char *model, char *path, qs_plan *out);
 const char *optimizer_names(void); /* "sgd, adam" */
@@ -96,7 +96,8 @@ qs_status worker_open(const worker_options *options, qs_status before, worker *o
  * that the others cannot know of is told here and ends the whole run at once. */
 qs_status worker_end(worker *one, qs_status status);
 bool worker_is_first(const worker *one);
-/* The device of a class, which rests as its speed says or runs at full pace; `turn` counts the ranks of a host that name no device of their own. */
+/* The device of a class, which rests as its speed says or runs at full pace; `turn` counts the ranks of a host that name no device of their
+ * own. */
 qs_status class_device_open(const qs_class *one, bool rests, int turn, qs_device **out);
 /* Keeps of a class's formats those that the device computes in on this machine. */
 void class_formats_limit(const qs_device *device, qs_class *one);

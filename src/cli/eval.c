@@ -104,8 +104,8 @@ static qs_status evaluated_in(const eval_work *work, const worker *here, bool pl
     return work->recalibrate > 0 ? evaluated_anew(work, here, planned, out) : evaluated_as_saved(work, here, planned, out);
 }
 
-/* Whose formats this rank takes: the named class's; else of several ranks each its own class's, of one those of the only class that has others
- * than fp32. *reduced: some rank has others. */
+/* Whose formats this rank takes: the named class's; else of several ranks each its own class's, of one those of the only class that has
+ * others than fp32. *reduced: some rank has others. */
 static qs_status class_choose(eval_work *work, const worker *here, bool *reduced) {
     const qs_plan *plan = &work->plan;
     const qs_cluster *cluster = &here->cluster;

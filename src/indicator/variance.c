@@ -97,7 +97,8 @@ static double decay_of(const qs_spread *tensor, int i) {
     return here > 0 && below > here ? log(below / here) / ((low + binade_end(tensor, low)) / 2 - 0.75 * low) : 0;
 }
 
-/* Density at x within a binade, but for a factor: its logarithm is a parabola through the decays before, as that of a normal distribution is. */
+/* Density at x within a binade, but for a factor: its logarithm is a parabola through the decays before, as that of a normal distribution
+ * is. */
 static double density_at(const qs_spread *tensor, int i, double x) {
     const double low = ldexp(1, i + QS_LOWEST_EXPONENT + tensor->histogram_shift),
                  middle = ((low + binade_end(tensor, low)) / 2 + 0.75 * low) / 2;
@@ -105,8 +106,8 @@ static double density_at(const qs_spread *tensor, int i, double x) {
     return exp(-(x - middle) * (decay + faster * (x - middle) / 2));
 }
 
-/* Σ f over the elements, given the integral of f from 0 to u, in units of q. The tail of a tensor is told by how few elements its last binades
- * have: density falls within a binade as it does from one to the next. */
+/* Σ f over the elements, given the integral of f from 0 to u, in units of q. The tail of a tensor is told by how few elements its last
+ * binades have: density falls within a binade as it does from one to the next. */
 typedef double (*integral)(double u, double end);
 static double histogram_sum(const qs_spread *tensor, double q, double end, integral of) {
     double sum = 0;
@@ -167,8 +168,8 @@ static double clipped_share(const qs_spread *tensor, const qs_format *format) {
     return whole > 0 ? least / whole : 1;
 }
 
-/* The format that values of a block have where its largest magnitude is the tensor's: the elements times that block's scale. Blocks of smaller
- * values have finer grids, so it is a bound. */
+/* The format that values of a block have where its largest magnitude is the tensor's: the elements times that block's scale. Blocks of
+ * smaller values have finer grids, so it is a bound. */
 static qs_format block_grid(const qs_spread *tensor, const qs_block_format *blocks) {
     const double scale = (double)qs_block_scale(blocks, (float)tensor->absmax, qs_tensor_scale(blocks, (float)tensor->absmax));
     qs_format out = *blocks->element;

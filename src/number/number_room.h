@@ -165,8 +165,8 @@ typedef struct qs__kernels {
     double (*variance_float)(const qs__float_plan *plan, int64_t count, const float *src);
     /* Errors of codes that end at most · down, of shares of a range, each in whole numbers of its unit. */
     int64_t (*clip_errors)(int64_t count, const float *share, const float *unit, float up, float down, float most);
-    /* At most QS__POWERS codes ±2^k of values in steps, × 2^16 where rounding is stochastic, as `most` is; element 0 takes the second half of
-     * its draw where `odd`. */
+    /* At most QS__POWERS codes ±2^k of values in steps, × 2^16 where rounding is stochastic, as `most` is; element 0 takes the second half
+     * of its draw where `odd`. */
     void (*quantize_powers)(qs_rounding rounding, qs__draws draws, bool odd, int64_t count, float most, const float *scaled, int8_t *dst);
 } qs__kernels;
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* block_round: values whose blocks share scales (qsync/blocks.h), as one factor of a product holds them; kept in a float format that has them all. */
+/* block_round: values whose blocks share scales (qsync/blocks.h), as one factor of a product holds them; kept in a float format that has
+ * them all. dst = qs_block_round of src into the block format `blocks`, in fp32 or its container. Blocks lie along channels (axis 1), or
+ * (axis 0) one position behind the other where it is `batched`, else along axis 0. */
 #include "internal.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* How fast a device multiplies, format by format. */
-#include "qsync/op.h"
+#include "qsync/speeds.h"
 
 #include <stdio.h>
 #include <string.h>

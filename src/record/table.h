@@ -152,8 +152,8 @@ qs_status qs__record_copy(const qs__record *record, const void *from, void *out)
 /* What operators run that a plan does not name; names of the built-in recipes for messages. */
 qs_recipe qs__recipe_fp32(void);
 extern const char *const qs__recipe_names;
-/* `speed`: a part; or an object of one for each format, which are those of products, and whose greatest is that of all else (speeds.c). Absent:
- * *speed stays. */
+/* `speed`: a part; or an object of one for each format, which are those of products, and whose greatest is that of all else (speeds.c).
+ * Absent: *speed stays. */
 qs_status qs__speeds_read(const qs__place *place, double *speed, qs_speeds *products);
 void qs__speeds_write(qs__writer *writer, const char *name, double speed, const qs_speeds *products);
 enum { QS__MOST_THREADS = 4096 }; /* only catches slips of the pen */

@@ -269,8 +269,8 @@ qs_status qs__gradient_as(qs_schedule_draft *draft, int node, const qs_quantizer
     return QS_OK;
 }
 
-/* What is transformed, or rounded in blocks, in one way is of no use in another: under such recipes what the weight gradient reads is made beside
- * forward's codes, from the value itself, unless it is the same. */
+/* What is transformed, or rounded in blocks, in one way is of no use in another: under such recipes what the weight gradient reads is made
+ * beside forward's codes, from the value itself, unless it is the same. */
 static bool is_apart(const qs_schedule_draft *draft, int reader, int input, const qs_quantizer *wanted) {
     const qs_recipe *recipe = draft->recipe[reader];
     const bool transforms = recipe->forward.src.hadamard > 0 || recipe->weight_gradient.src.hadamard > 0 || recipe->forward.src.blocks ||

@@ -109,8 +109,8 @@ TEST(test_rests) {
     bound_release(&b);
 }
 
-/* Products rest by their format, and nothing else does: without a rest a run is as fast as on a device that knows none. Half of the rest may
- * be missing here as well. */
+/* Products rest by their format, and nothing else does: without a rest a run is as fast as on a device that knows none. Half of the rest
+ * may be missing here as well. */
 TEST(test_rests_of_products) {
     bound b;
     bound_parse(&b, "relu/forward src=fp32[64,4096] dst=fp32[64,4096]", 3);

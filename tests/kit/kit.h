@@ -68,9 +68,9 @@
     }
 
 /* cmocka_unit_test(a), cmocka_unit_test(b), ... */
-#define KIT_EACH(...)                                                                                                                     \
-    KIT_PICK(__VA_ARGS__, KIT_17, KIT_16, KIT_15, KIT_14, KIT_13, KIT_12, KIT_11, KIT_10, KIT_9, KIT_8, KIT_7, KIT_6, KIT_5, KIT_4, KIT_3, KIT_2, \
-             KIT_1, )                                                                                                                     \
+#define KIT_EACH(...)                                                                                                                      \
+    KIT_PICK(__VA_ARGS__, KIT_17, KIT_16, KIT_15, KIT_14, KIT_13, KIT_12, KIT_11, KIT_10, KIT_9, KIT_8, KIT_7, KIT_6, KIT_5, KIT_4, KIT_3, \
+             KIT_2, KIT_1, )                                                                                                               \
     (__VA_ARGS__)
 #define KIT_PICK(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, picked, ...) picked
 #define KIT_1(a) cmocka_unit_test(a)

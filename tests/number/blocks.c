@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // labels: short
-/* Block formats: names, scales by their definition, and arrays against the nearest of all elements times the scale, in double arithmetic. */
+/* Block formats: names, scales by their definition, and arrays against the nearest of all elements times the scale, in double arithmetic.
+ * */
 #include "number_test.h"
 #include "qsync/blocks.h"
 

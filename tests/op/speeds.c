@@ -2,7 +2,7 @@
 // labels: short
 /* At which part of its pace a device runs a case, where products have their own by format. */
 #include "kit/kit.h"
-#include "qsync/op.h"
+#include "qsync/speeds.h"
 
 static qs_speeds speeds_of(int formats, const char *const *name, const double *part) {
     qs_speeds out = {.formats = formats};

@@ -39,8 +39,8 @@ static void scene_open(scene *one, int first_timed) {
                                       .round = one->round[p],
                                       .median_us = p == 0 && first_timed == SLOW ? 200 : 150};
     }
-    one->all =
-        (qs__campaign){.setting = &one->setting, .scratch = &one->scratch, .plan = one->plan, .plans = PLANS, .visits = PLANS, .round = ROUNDS};
+    one->all = (qs__campaign){
+        .setting = &one->setting, .scratch = &one->scratch, .plan = one->plan, .plans = PLANS, .visits = PLANS, .round = ROUNDS};
     assert_ok(qs__disturbed_rounds_drop(&one->all));
 }
 

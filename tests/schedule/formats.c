@@ -485,8 +485,9 @@ TEST(transforms_are_of_both_factors) {
     refused(&one, QS_UNSUPPORTED, "hadamardB(samples)");
 }
 
-/* Blocks that share scales lie along what a product sums over: channels forward and in the input gradient, samples and positions in the weight
- * gradient, whose input is rounded in the forward pass, from the value. A value that stands in the container is rounded all the same. */
+/* Blocks that share scales lie along what a product sums over: channels forward and in the input gradient, samples and positions in the
+ * weight gradient, whose input is rounded in the forward pass, from the value. A value that stands in the container is rounded all the
+ * same. */
 TEST(blocks_follow_the_sums) {
     model one = chain("mxfp8", "mxfp8", "nvfp4");
     qs_schedule *schedule = lowered(&one, "bf16");

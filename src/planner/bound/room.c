@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* How long ranks of a class may compute beside the others of their host (docs/method.md §5.4). Times are of work beside busy ranks. A class
  * whose recipes are given is late the more, the longer this one keeps its host busy; and this one gains at most what it computes while they
- * wait. Busy it is without a break until it has done its work before the update, and the update of all buckets that are summed when it gets to
- * them. */
+ * wait. Busy it is without a break until it has done its work before the update, and the update of all buckets that are summed when it gets
+ * to them. */
 #include <math.h>
 #include <stdlib.h>
 

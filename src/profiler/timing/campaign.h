@@ -58,8 +58,9 @@ typedef struct qs__campaign {
 
 /* ---- steps.c ---- */
 
-/* Collective. All ranks leave out the same rounds, at most every second one: of a machine that is never quiet, its usual pace is what counts.
- * A round that is all that some plan has stays. Counts the rounds that are left, and finds how far their pace is from the usual one. */
+/* Collective. All ranks leave out the same rounds, at most every second one: of a machine that is never quiet, its usual pace is what
+ * counts. A round that is all that some plan has stays. Counts the rounds that are left, and finds how far their pace is from the usual
+ * one. */
 qs_status qs__disturbed_rounds_drop(qs__campaign *all);
 
 /* ---- places.c: from steps to samples of cases ---- */

@@ -20,7 +20,7 @@
 #ifndef QSYNC_DEVICE_H
 #define QSYNC_DEVICE_H
 
-#include "qsync/op.h"
+#include "qsync/speeds.h"
 
 /* Of the backend far alone (qsync/far.h). Zeros: copies take what they take, and there is as much memory as the machine has. */
 typedef struct qs_far_options {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* blocks: formats whose values share scales (docs/blocks.md). Neighbours along one axis, `block` of them, have one scale s; each is an element
- * of a small format times s. A format is data: its name is parsed into a descriptor, and equal ones are the same pointer.
+/* blocks: formats whose values share scales (docs/blocks.md). Neighbours along one axis, `block` of them, have one scale s; each is an
+ * element of a small format times s. A format is data: its name is parsed into a descriptor, and equal ones are the same pointer.
  *
  *   mx(ELEMENT,BLOCK)                       scales are powers of two (E8M0), rounded down as OCP's Microscaling text suggests
- *   mx(ELEMENT,BLOCK,e8m0,ROUNDING)         floor; up: nothing is clipped; nearest: as floor, of the largest magnitude rounded to the element's
- *                                           bits first
+ *   mx(ELEMENT,BLOCK,e8m0,ROUNDING)         floor; up: nothing is clipped; nearest: as floor, of the largest rounded to an element's bits
  *   mx(ELEMENT,BLOCK,SCALE)                 scales in a float format: e4m3, fp32
- *   mx(ELEMENT,BLOCK,SCALE,tensor)          the same, and a scale in fp32 for all of the tensor above them, that its largest is a scale's largest
+ *   mx(ELEMENT,BLOCK,SCALE,tensor)          and above them one in fp32 for all of the tensor, so that its largest is a scale's largest
  *   mxfp8 mxfp8-e5m2 mxfp6 mxfp6-e3m2 mxfp4 mxint8 nvfp4
  *
  * ELEMENT: e4m3, e5m2, e2m3, e3m2, e2m1, any other float format of at most 8 bits, or int2 ... int8, whose codes count from -max to max in
@@ -36,12 +35,12 @@ QS_API qs_status qs_block_format_find(const char *name, const qs_block_format **
 QS_API bool qs_block_format_claims(const char *name);
 /* Short names, NULL past the end. */
 QS_API const char *qs_block_format_name_at(size_t index);
-/* Bytes of `rows` rows of `length` values in storage: elements as one string of bits, scales of a byte or as wide as their format, that of the
- * tensor. */
+/* Bytes of `rows` rows of `length` values in storage: elements as one string of bits, scales of a byte or as wide as their format, that of
+ * the tensor. */
 QS_API size_t qs_block_format_bytes(const qs_block_format *format, int64_t rows, int64_t length);
 
-/* The scale of a block whose largest magnitude is this, times `tensor`, which is 1 where of_tensor is not. 0 gives the smallest scale; what is
- * not finite gives NaN. */
+/* The scale of a block whose largest magnitude is this, times `tensor`, which is 1 where of_tensor is not. 0 gives the smallest scale; what
+ * is not finite gives NaN. */
 QS_API float qs_block_scale(const qs_block_format *format, float absmax, float tensor);
 /* The scale of all values of a tensor with this largest magnitude: 1 unless of_tensor. */
 QS_API float qs_tensor_scale(const qs_block_format *format, float absmax);
@@ -54,8 +53,8 @@ typedef struct qs_block_layout {
     uint64_t stride; /* counters between the first draws of two samples */
 } qs_block_layout;
 
-/* Every value becomes its element times its scales. Elements saturate; a block with a value that is not finite becomes NaN. Draw i of a sample
- * belongs to its element i in memory order, as in qs_round_array. dst may be src where both have the same format. */
+/* Every value becomes its element times its scales. Elements saturate; a block with a value that is not finite becomes NaN. Draw i of a
+ * sample belongs to its element i in memory order, as in qs_round_array. dst may be src where both have the same format. */
 typedef struct qs_block_rounding {
     const qs_block_format *format;
     qs_rounding rounding;

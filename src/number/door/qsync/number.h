@@ -178,8 +178,8 @@ QS_API float qs_clip_find(const qs_clip_values *values, float range);
  * integers only: one step, of values transformed before in blocks of at most B neighbouring channels or samples (qs_hadamard_array);
  * "hadamardB" is hadamardB(in), "hadamard" hadamard16. Options of integers: "mse", with nearest-even alone, which it makes the
  * default, and "draw2", with stochastic rounding alone. */
-/* In place of the format a block format (qsync/blocks.h): "mxfp8", "mxfp4:along(samples):stochastic". Its values are kept, and multiplied, in its
- * container; blocks lie along(in), which is the default, along(out) or along(samples), as the sum of the product runs. */
+/* In place of the format a block format (qsync/blocks.h): "mxfp8", "mxfp4:along(samples):stochastic". Its values are kept, and multiplied,
+ * in its container; blocks lie along(in), which is the default, along(out) or along(samples), as the sum of the product runs. */
 typedef enum qs_granularity { QS_PER_TENSOR, QS_PER_CHANNEL, QS_SHIFT_GROUPS, QS_HADAMARD, QS_BLOCKS } qs_granularity;
 enum { QS_MOST_SHIFT_GROUPS = 8, QS_MOST_HADAMARD = 64 };
 typedef struct qs_quantizer {

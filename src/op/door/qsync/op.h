@@ -355,20 +355,6 @@ static inline bool qs_op_multiplies(const qs_op *op) {
     return op->kind == QS_ADJUSTABLE && !op->inner;
 }
 
-/* At which part of its pace a device multiplies in each format: one that is made for few bits, or emulates such a one. */
-enum { QS_MOST_SPEEDS = 8 };
-typedef struct qs_speeds {
-    int formats; /* fp32 among them; 0: products are as fast as everything else */
-    const qs_format *format[QS_MOST_SPEEDS];
-    double part[QS_MOST_SPEEDS]; /* (0, 1] */
-} qs_speeds;
-/* "0.8", or "fp32 0.2, int8 1": of `speed` where no format is named. text[QS_SPEEDS_TEXT]; returns it. */
-#define QS_SPEEDS_TEXT 256
-QS_API const char *qs_speeds_text(double speed, const qs_speeds *products, char *text);
-/* The part at which it multiplies in a format; `speed` where none is named. A format that is not named is computed as the narrowest named one
- * of its kind that is as wide; where there is none, as fp32. */
-QS_API double qs_format_speed(const qs_format *format, double speed, const qs_speeds *products);
-
 /* Puts the standard where a setting is 0 (but those of optimisers, which their job gives), and 1 for a stride, dilation or groups of 0.
  * Graphs do so when a node is added, and so does qs_case_make. */
 QS_API void qs_attributes_complete(const qs_op *op, qs_attributes *attributes);
@@ -397,7 +383,6 @@ QS_API int qs_op_setting(const qs_op *op, const char *name);
 QS_API double qs_op_value(const qs_op *op, const qs_attributes *attributes, int place);
 /* Attributes from values of its settings in their order. */
 QS_API qs_attributes qs_op_attributes(const qs_op *op, const double *setting);
-
 /* An optimiser by name; QS_USAGE with the list otherwise. */
 QS_API qs_status qs_optimizer_find(const char *name, const qs_op **out);
 /* Their names in the order of ops.def; NULL past the end. */
@@ -499,8 +484,6 @@ QS_API float qs_clip_norm_factor(double bound, double squares, double loss_scale
  *   softmax_cross_entropy loss[0] = -Σ t_c log p_c, loss[1] = rows whose first maximum is the label, of run->samples samples; diff_src =
  *                        (p - t) · loss_scale / global_samples, else 0. Rows (samples or positions) have t_c = ε/C, the label 1 - ε more
  *   round                dst = qs_round_array of src into the format `to`; packed is dst in the storage of `to`, counts are of this call
- *   block_round          dst = qs_block_round_array of src into the block format `blocks`, in fp32 or its container. Blocks lie along channels
- *                        (axis 1), or (axis 0) one position behind the other where it is `batched`, else along axis 0
  *   absmax (operand)     beside dst or diff_src: what absmax of that operand gives, of the values as they are stored
  *   absmax               NaN or infinity anywhere in its range gives a non-finite result. With `hadamard` B: of the values transformed
  *                        along `axis` in blocks of B, which divides that extent
@@ -569,8 +552,6 @@ QS_API int qs_case_position(const qs_case *one, qs_role role);
 /* Checks presence, shapes and formats against each other; QS_USAGE with the rule. Called before any kernel is chosen. */
 QS_API qs_status qs_case_check(const qs_case *one);
 QS_API double qs_case_flops(const qs_case *one);
-/* The part of a device's pace at which a case runs: `speed`, but for products of operands that of the slower factor's format. */
-QS_API double qs_case_speed(const qs_case *one, double speed, const qs_speeds *products);
 /* Cases are equal exactly when their texts are; equal cases have equal hashes, which mean something within one process only. */
 QS_API bool qs_case_equal(const qs_case *a, const qs_case *b);
 QS_API uint64_t qs_case_hash(const qs_case *one);

@@ -17,7 +17,7 @@
 #define QSYNC_RECORD_H
 
 #include "qsync/number.h"
-#include "qsync/op.h"
+#include "qsync/speeds.h"
 #include "qsync/raw_statistics.h"
 #include "qsync/samples.h"
 #include "qsync/verification.h"
@@ -254,11 +254,9 @@ QS_API void qs_recipe_operands(const qs_recipe *recipe, qs_gemm gemm, const qs_f
  *                    input channels of a group, input gradient over output channels, weight gradient over the samples of a local batch.
  *                    A dimension without such a block takes one step as it is. src has signed codes, and the weight gradient codes of its
  *                    own, which forward makes and saves. "int4:hadamard/bf16": forward alone; gradients in the float, src saved in it
- *   "mxfp8", "mxfp4:stochastic", "nvfp4", "mx(e4m3,128,fp32)"
- *                    all three products in blocks that share scales (qsync/blocks.h) along the product's inner dimension, as "hadamard" has
- *                    it; values are multiplied in a float format that holds them all, bf16 or fp32
- *   "int4:shift4:mse/log4", "int4:shift4:nearest-even/int8/log4:draw2", "bf16/int4:shift4", "mxfp4/mxfp8/bf16"
- *                    forward, gradients; or forward, input gradient, weight gradient (docs/integers.md) */
+ *   "mxfp8", "mxfp4:stochastic", "mx(e4m3,128,fp32)"
+ *                    all three products in blocks that share scales (qsync/blocks.h), along the same dimensions
+ *   "int4:shift4:mse/log4", "bf16/int4:shift4", "mxfp4/mxfp8/bf16": forward, gradients; or forward, input gradient, weight gradient */
 QS_API qs_status qs_recipe_builtin(const char *name, qs_recipe *out);
 
 /* ---- Profile --------------------------------------------------------------------------------------------------------------- */
