@@ -59,6 +59,15 @@ expect 0 format fp16 --json 65520 << 'END'
   ]
 }
 END
+"$QSYNC" format mxfp4 > "$work/facts" || fail "facts of a block format"
+grep -q 'blocks of 32 values, 4.25 bits each' "$work/facts" || { cat "$work/facts"; fail "facts of a block format"; }
+"$QSYNC" format mxfp4 1 2.1 -30 100 > "$work/block" || fail "values of a block"
+printf '1 -> 0  scale 16\n2.0999999 -> 0  scale 16\n-30 -> -32  scale 16\n100 -> 96  scale 16\n' | cmp - "$work/block" || { cat "$work/block"; fail "values of a block"; }
+"$QSYNC" format nvfp4 1 2.1 -30 100 --json > "$work/block" || fail "values of a block as JSON"
+jq -e '.kind == "blocks" and .of_tensor and .container == "fp32" and (.values | length) == 4 and (.values[3].value - 100 | fabs) < 1e-4' "$work/block" > /dev/null ||
+    { cat "$work/block"; fail "values of a block as JSON"; }
+refuse 2 "block '33'" format 'mx(e4m3,33)'
+refuse 2 'always saturate' format mxfp8 --overflow inf 1
 refuse 2 'fp9' format fp9
 refuse 2 'abc: not a number' format bf16 abc
 refuse 2 'saturate' format bf16 --overflow up 1
