@@ -27,6 +27,7 @@ static const struct {
     const char *why;
 } known[] = {
     {NULL, "need compute capability", "chips have no arithmetic of formats that are younger than they"},
+    {"block_round", "no kernel for this operator", "blocks that share scales are of the CPU's devices (docs/blocks.md)"},
 };
 
 /* NULL: it should not have been refused. */
