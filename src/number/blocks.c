@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LEAST_BLOCK = 8, SCALE_BITS = 8, LEAST_EXPONENT = -127, MOST_EXPONENT = 127, PIECE = 1024 };
+enum { LEAST_BLOCK = 8, SCALE_BITS = 8, LEAST_EXPONENT = -127, MOST_EXPONENT = 127, PIECE = 4096 };
 
 #define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])
 
@@ -233,11 +233,17 @@ static qs_random_stream stream_at(const qs_block_rounding *job, int64_t place) {
                               job->random.first + (uint64_t)sample * layout->stride + (uint64_t)(place - sample * layout->sample)};
 }
 
-/* Values whose scales are known: in their scale, rounded, and back. */
+/* Values side by side whose scales are known: in their scale, rounded sample by sample, and back. */
 static void piece_round(const qs_block_rounding *job, int64_t place, int64_t count, const float *scale, float *values) {
+    const int64_t sample = job->layout.sample > 0 ? job->layout.sample : INT64_MAX;
     for (int64_t i = 0; i < count; i++)
         values[i] /= scale[i];
-    qs_round_array(job->format->element, job->rounding, QS_OVERFLOW_SATURATE, stream_at(job, place), count, values, values);
+    for (int64_t at = 0, some; at < count; at += some) {
+        const int64_t left = sample - (place + at) % sample;
+        some = count - at < left ? count - at : left;
+        qs_round_array(job->format->element, job->rounding, QS_OVERFLOW_SATURATE, stream_at(job, place + at), some, values + at,
+                       values + at);
+    }
     for (int64_t i = 0; i < count; i++)
         values[i] *= scale[i];
     if (job->bfloat[1])
@@ -256,46 +262,54 @@ static float scale_of(const qs_block_rounding *job, int32_t largest) {
     return qs_block_scale(job->format, qs__float_of((uint32_t)largest), job->tensor);
 }
 
-/* A line whose values lie side by side. */
-static void line_round(const qs_block_rounding *job, int64_t from) {
-    float values[PIECE], scale[PIECE];
+/* Scales of the blocks of a line, or of a piece of one that begins with a block. */
+static void line_scale(const qs_block_rounding *job, int64_t count, const float *values, float *scale) {
     const int block = job->format->block;
-    for (int64_t at = 0; at < job->layout.length; at += PIECE) {
-        const int64_t left = job->layout.length - at, count = left < PIECE ? left : PIECE;
-        piece_load(job, from + at, count, values);
-        for (int64_t first = 0; first < count; first += block) {
-            const int64_t end = first + block < count ? first + block : count;
-            int32_t largest = 0;
-            for (int64_t i = first; i < end; i++)
-                largest = magnitude(values[i]) > largest ? magnitude(values[i]) : largest;
-            const float one = scale_of(job, largest);
-            for (int64_t i = first; i < end; i++)
-                scale[i] = one;
-        }
-        piece_round(job, from + at, count, scale, values);
+    for (int64_t first = 0; first < count; first += block) {
+        const int64_t end = first + block < count ? first + block : count;
+        int32_t largest = 0;
+        for (int64_t i = first; i < end; i++)
+            largest = magnitude(values[i]) > largest ? magnitude(values[i]) : largest;
+        const float one = scale_of(job, largest);
+        for (int64_t i = first; i < end; i++)
+            scale[i] = one;
     }
 }
 
-/* A block of every line of a plane, lines side by side, its first values from `from` on. */
-static void lines_round(const qs_block_rounding *job, int64_t from, int64_t rows) {
-    const int64_t inner = job->layout.inner;
+/* Lines whose values lie side by side, one behind the other: several short ones, or a long one, in pieces of whole blocks. */
+static void lines_round(const qs_block_rounding *job, int64_t begin, int64_t end) {
+    const int64_t length = job->layout.length, piece = length < PIECE ? length : PIECE, together = PIECE / piece;
     float values[PIECE], scale[PIECE];
-    int32_t largest[PIECE];
-    for (int64_t at = 0; at < inner; at += PIECE) {
-        const int64_t count = inner - at < PIECE ? inner - at : PIECE;
-        memset(largest, 0, (size_t)count * sizeof *largest);
-        for (int64_t row = 0; row < rows; row++) {
-            piece_load(job, from + row * inner + at, count, values);
-            for (int64_t i = 0; i < count; i++)
-                largest[i] = magnitude(values[i]) > largest[i] ? magnitude(values[i]) : largest[i];
+    for (int64_t line = begin; line < end; line += together) {
+        const int64_t lines = end - line < together ? end - line : together;
+        for (int64_t at = 0; at < length; at += piece) {
+            const int64_t count = length - at < piece ? length - at : piece, place = line * length + at;
+            piece_load(job, place, lines * count, values);
+            for (int64_t i = 0; i < lines; i++)
+                line_scale(job, count, values + i * count, scale + i * count);
+            piece_round(job, place, lines * count, scale, values);
         }
+    }
+}
+
+/* A block of each of `count` lines that lie side by side, its first values from `from` on: row by row, or all at once where nothing lies
+ * between the rows. */
+static void block_round(const qs_block_rounding *job, int64_t from, int64_t rows, int64_t count) {
+    const int64_t inner = job->layout.inner, together = count == inner && rows * count <= PIECE ? rows : 1;
+    float values[PIECE], scale[PIECE];
+    int32_t largest[PIECE] = {0};
+    for (int64_t row = 0; row < rows; row++) {
+        piece_load(job, from + row * inner, count, values);
         for (int64_t i = 0; i < count; i++)
-            scale[i] = scale_of(job, largest[i]);
-        for (int64_t row = 0; row < rows; row++) {
-            const int64_t place = from + row * inner + at;
-            piece_load(job, place, count, values);
-            piece_round(job, place, count, scale, values);
-        }
+            largest[i] = magnitude(values[i]) > largest[i] ? magnitude(values[i]) : largest[i];
+    }
+    for (int64_t i = 0; i < count; i++)
+        scale[i] = scale_of(job, largest[i]);
+    for (int64_t row = 1; row < together; row++)
+        memcpy(scale + row * count, scale, (size_t)count * sizeof *scale);
+    for (int64_t row = 0; row < rows; row += together) {
+        piece_load(job, from + row * inner, together * count, values);
+        piece_round(job, from + row * inner, together * count, scale, values);
     }
 }
 
@@ -309,13 +323,15 @@ int64_t qs_block_units(const qs_block_rounding *job) {
 
 void qs_block_round(const qs_block_rounding *job, int64_t begin, int64_t end) {
     const qs_block_layout *layout = &job->layout;
+    if (layout->inner == 1) {
+        lines_round(job, begin, end);
+        return;
+    }
     for (int64_t unit = begin; unit < end; unit++) {
-        if (layout->inner == 1) {
-            line_round(job, unit * layout->length);
-            continue;
-        }
-        const int64_t blocks = blocks_of_line(job), plane = unit / blocks, first = unit % blocks * job->format->block;
-        const int64_t left = layout->length - first;
-        lines_round(job, (plane * layout->length + first) * layout->inner, left < job->format->block ? left : job->format->block);
+        const int64_t blocks = blocks_of_line(job), first = unit % blocks * job->format->block, left = layout->length - first;
+        const int64_t from = (unit / blocks * layout->length + first) * layout->inner;
+        for (int64_t at = 0; at < layout->inner; at += PIECE)
+            block_round(job, from + at, left < job->format->block ? left : job->format->block,
+                        layout->inner - at < PIECE ? layout->inner - at : PIECE);
     }
 }
