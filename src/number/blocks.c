@@ -323,6 +323,7 @@ int64_t qs_block_units(const qs_block_rounding *job) {
 
 void qs_block_round(const qs_block_rounding *job, int64_t begin, int64_t end) {
     const qs_block_layout *layout = &job->layout;
+    if (layout->length == 0) return;
     if (layout->inner == 1) {
         lines_round(job, begin, end);
         return;

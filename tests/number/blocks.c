@@ -249,6 +249,14 @@ TEST(stochastic_is_unbiased) {
     }
 }
 
+TEST(nothing_is_nothing) {
+    float untouched = 7;
+    const qs_block_rounding job = {
+        .format = format_of("mxfp4"), .tensor = 1, .layout = {.outer = 1, .inner = 1}, .src = &untouched, .dst = &untouched};
+    qs_block_round(&job, 0, qs_block_units(&job));
+    assert_true(untouched == 7);
+}
+
 /* One value that is no number takes its block with it, and no other. */
 TEST(what_is_not_finite) {
     for (int at = 0; at < 2; at++) {
@@ -265,4 +273,4 @@ TEST(what_is_not_finite) {
 }
 
 TEST_MAIN(names, facts, powers_by_definition, float_scales, arrays_by_definition, storage_pieces_and_instructions, stochastic_is_unbiased,
-          what_is_not_finite)
+          what_is_not_finite, nothing_is_nothing)
